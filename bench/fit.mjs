@@ -5,8 +5,8 @@ import { measure } from "./metrics.mjs"
 
 const help = `npm run fit -- DIR... [options]
 
-Stores the documents of each DIR as the library does, takes the contenders of every question with their clues, and fits
-the weights: a listwise loss (softmax over the contenders of a question, the relevant ones as they should be), each weight
+Stores the documents of each DIR as the library does, takes the candidates of every question with their clues, and fits
+the weights: a listwise loss (softmax over the candidates of a question, the relevant ones as they should be), each weight
 held to 0 or above. First by cross-validation: fitted without a conversation of each DIR, recall@10 on those. Then on all.
 Nothing is written, and nothing is drawn by chance: the same folders print the same weights.
 
@@ -14,7 +14,7 @@ Nothing is written, and nothing is drawn by chance: the same folders print the s
   --decay X              the price of a weight's square, default .5
   --help`
 
-/** Contenders of a question that are asked for: more than are ever shown. */
+/** Candidates of a question that are asked for: more than are ever shown. */
 const depth = 64
 const steps = 400
 
@@ -55,7 +55,7 @@ const main = async () => {
 
 const average = (values) => (values.reduce((sum, value) => sum + value, 0) / values.length).toFixed(4)
 
-/** The questions of a collection, each with the values of its contenders' features, and which of them are relevant. */
+/** The questions of a collection, each with the values of its candidates' features, and which of them are relevant. */
 const examplesOf = async (folder, data) => {
   const Memory = await import("../dist/index.js")
   const Ranker = await import("../dist/ranking/internal/Ranker.js")

@@ -1,6 +1,6 @@
 /**
  * The contract of every store's backend (`internal/EngineContract.ts`), and an engine over `Primitives`: rows that can be read,
- * scanned and committed, and nothing else. Such an engine looks things up in a catalog of the tenant: the backend's own, one made of
+ * scanned and committed, and nothing else. Such an engine looks things up in an index of the tenant: the backend's own, one made of
  * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call.
  */
 export type { Asking, Clues, Feature, Ranked, Ranker } from "./ranking/internal/Ranker.ts"
@@ -40,5 +40,5 @@ export type {
   Uses,
   Write
 } from "./storage/internal/EngineContract.ts"
+export type { Lifetime } from "./storage/Revision.ts"
 export type { Sidecar } from "./storage/Vectors.ts"
-export type { Lifetime } from "./storage/Version.ts"

@@ -21,4 +21,4 @@
  * ```
  */
 export { any, idle, interval, invocation, make, sessionEnd } from "./harness/ExtractionTrigger.ts"
-export type { ExtractionTrigger, Happening, Watch } from "./harness/ExtractionTrigger.ts"
+export type { ExtractionTrigger, TriggerEvent, Watch } from "./harness/ExtractionTrigger.ts"

@@ -128,7 +128,7 @@ export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, u
     })
   ).pipe(
     Layer.provide(MemoryStore.layerInMemory),
-    Layer.provide(Layer.effect(Transaction.SharedMinting, Transaction.makeMinting))
+    Layer.provide(Layer.effect(Transaction.SharedIdGenerator, Transaction.makeIdGenerator))
   )
 
 /** Another of a sort, or what only hands on: for the contract alone. */

@@ -173,12 +173,15 @@ const addMemory = (
           return yield* Effect.as(manager.accept(viewer, drafts, options), { accepted: drafts.length })
         }
         const added = yield* Effect.mapError(manager.add(viewer, drafts, options), (error) => {
-          const { message, reason } = MemoryTool.told(error)
+          const { message, reason } = MemoryTool.failureOf(error)
           const writes = drafts.length * names.length
           return { reason, message: `failed to add ${writes} of ${writes} entries: ${message}` }
         })
         const failures = (yield* Effect.forEach(added, ({ result, store }) =>
-          Effect.match(result, { onSuccess: () => [], onFailure: (error) => [{ store, ...MemoryTool.told(error) }] })))
+          Effect.match(result, {
+            onSuccess: () => [],
+            onFailure: (error) => [{ store, ...MemoryTool.failureOf(error) }]
+          })))
           .flat()
         const [first] = failures
         if (first === undefined) {
@@ -190,9 +193,7 @@ const addMemory = (
           reason: first.reason,
           written: writes - lost,
           message: `failed to add ${lost} of ${writes} entries: ${
-            failures.map(({ message, store }) =>
-              `${store}: ${message}`
-            ).join("; ")
+            failures.map(({ message, store }) => `${store}: ${message}`).join("; ")
           }`
         })
       })

@@ -99,7 +99,7 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
   )
 
 /** Turns a defect into `unavailable`, so that one crashing part does not take its siblings down. Keeps the defect as `cause`. */
-export const mortal =
+export const defectToUnavailable =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
     Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))
 

@@ -32,6 +32,26 @@ export const Condition = Schema.Union(
 /** Schema of a limit: a whole number, 1..1,000. */
 export const Limit = Schema.Int.pipe(Schema.between(1, 1000))
 
+/** Schema of a query of beliefs. */
+export const BeliefQuery = Schema.Struct({
+  /** Parts of a belief, compared exactly. */
+  subject: Schema.optional(Schema.String),
+  predicate: Schema.optional(Schema.String),
+  domain: Schema.optional(Schema.String),
+  /** Least confidence, 0..1, inclusive. Default 0. `confidenceOf` names levels. */
+  minConfidence: Schema.optional(Unit),
+  /** Whether closed beliefs, superseded or ended, are returned too. Default false. */
+  includeSuperseded: Schema.optional(Schema.Boolean),
+  /** Order by confidence, time of retention or time of the last change. Default `confidence`; ties are newest first. */
+  orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
+  /** Direction. Default `desc`: surest, or newest, first. */
+  order: Schema.optional(Schema.Literal("asc", "desc")),
+  /** Most beliefs to return, 1..1,000. Default: all. */
+  limit: Schema.optional(Limit)
+})
+/** Conditions that a belief has to meet, all of them, and the order and number of the results. */
+export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
+
 const filter = {
   /** Narrows to this scope and what is narrower; never widens what the viewer sees. */
   scope: Schema.optional(MemoryScope),

@@ -60,7 +60,7 @@ const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
  *
  * @internal
  */
-export interface Minting {
+export interface IdGenerator {
   /** Mints an id that is greater than every earlier one of the tenant. */
   readonly next: (tenant: string) => Effect.Effect<MemoryId>
 }
@@ -76,7 +76,7 @@ const capacity = 10_000
  *
  * @internal
  */
-export const makeMinting: Effect.Effect<Minting> = Effect.sync(() => {
+export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
   const lasts = new Map<string, MemoryId>() // least recently used first
   let dropped: MemoryId | undefined
   const keep = (tenant: string, id: MemoryId): MemoryId => {
@@ -100,8 +100,8 @@ export const makeMinting: Effect.Effect<Minting> = Effect.sync(() => {
  *
  * @internal
  */
-export class SharedMinting extends Context.Reference<SharedMinting>()("@memory/Minting", {
-  defaultValue: (): Minting | undefined => undefined
+export class SharedIdGenerator extends Context.Reference<SharedIdGenerator>()("@memory/Minting", {
+  defaultValue: (): IdGenerator | undefined => undefined
 }) {}
 
 /** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. The same text gives the same id everywhere. */

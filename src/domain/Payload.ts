@@ -166,6 +166,14 @@ export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
+/** Schema of the reason for a change of a belief. */
+export const Because = Schema.Struct({
+  reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
+  evidence: Schema.optional(Schema.Array(MemoryId))
+})
+/** The reason for a change, not blank, and the ids of the records that are its evidence. */
+export interface Because extends Schema.Schema.Type<typeof Because> {}
+
 /** Schema of one change of a belief: the action, the revision that it made, and the reason. */
 export const Audited = Schema.Struct({
   action: Schema.Literal("revise", "supersede", "reinforce", "weaken", "correct"),

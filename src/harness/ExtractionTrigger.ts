@@ -9,7 +9,7 @@ import * as Stream from "effect/Stream"
 import type { Message } from "../domain/Message.ts"
 
 /** An event of a conversation: a message, the end of a turn, or the end of the session. */
-export type Happening =
+export type TriggerEvent =
   | { readonly _tag: "Message"; readonly message: Message; readonly sequence: number }
   | { readonly _tag: "TurnEnd" }
   | { readonly _tag: "SessionEnd" }
@@ -21,7 +21,7 @@ export interface ExtractionTrigger {
    * Turns the events of one conversation into firings; it runs once per store and session. A message is kept before the
    * trigger is told of it.
    */
-  readonly fires: (happenings: Stream.Stream<Happening>) => Stream.Stream<void>
+  readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
    * Reasons why the trigger cannot work, such as an interval of 0 turns; the configuration is refused with them. Default:
    * none.
@@ -37,7 +37,7 @@ export interface ExtractionTrigger {
 /** A trigger's state for one conversation; it needs no fibers. Times are epoch milliseconds. */
 export interface Watch {
   /** Reports an event; returns whether the trigger fires now. */
-  readonly on: (happening: Happening, now: number) => boolean
+  readonly on: (event: TriggerEvent, now: number) => boolean
   /** Time at which the trigger fires if no event comes first; `undefined` for never. */
   readonly due: () => number | undefined
   /** Reports the current time; returns whether the trigger is due. Each due time is reported once. */
@@ -45,7 +45,7 @@ export interface Watch {
 }
 
 /** Makes a watch that fires on events only, never by time. */
-const eventful = (on: (happening: Happening) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
+const eventful = (on: (event: TriggerEvent) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
 /** Makes a trigger from a stream. */
 export const make = (
@@ -54,8 +54,8 @@ export const make = (
   issues: ReadonlyArray<string> = []
 ): ExtractionTrigger => ({ name, fires, issues })
 
-const when = (name: string, tag: Happening["_tag"]): ExtractionTrigger => ({
-  ...make(name, (happenings) => Stream.as(Stream.filter(happenings, ({ _tag }) => _tag === tag), undefined)),
+const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
+  ...make(name, (events) => Stream.as(Stream.filter(events, ({ _tag }) => _tag === tag), undefined)),
   watch: () => eventful(({ _tag }) => _tag === tag)
 })
 
@@ -66,8 +66,8 @@ export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
     `interval(${turns})`,
-    (happenings) =>
-      invocation.fires(happenings).pipe(
+    (events) =>
+      invocation.fires(events).pipe(
         Stream.zipWithIndex,
         Stream.filter(([, index]) => (index + 1) % turns === 0),
         Stream.as(undefined)
@@ -89,7 +89,7 @@ export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   return {
     ...make(
       `idle(${Duration.format(time)})`,
-      (happenings) => Stream.as(Stream.debounce(happenings, time), undefined),
+      (events) => Stream.as(Stream.debounce(events, time), undefined),
       Duration.isFinite(time) && Duration.toMillis(time) > 0 ? [] : ["idle: expected a finite time, longer than none"]
     ),
     watch: () => {
@@ -114,10 +114,10 @@ export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
 export const any = (...triggers: readonly [ExtractionTrigger, ...Array<ExtractionTrigger>]): ExtractionTrigger => {
   const trigger = make(
     triggers.map(({ name }) => name).join(" | "),
-    (happenings) =>
+    (events) =>
       Stream.unwrapScoped(
         Effect.map(
-          Stream.broadcast(happenings, triggers.length, { capacity: "unbounded" }),
+          Stream.broadcast(events, triggers.length, { capacity: "unbounded" }),
           (copies) => Stream.mergeAll(copies.map((copy, i) => triggers[i]!.fires(copy)), { concurrency: "unbounded" }) // one each
         )
       ),
@@ -132,7 +132,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
     watch: () => {
       const all = starts.map((start) => start())
       return {
-        on: (happening, now) => all.filter((watch) => watch.on(happening, now)).length > 0, // `filter`, not `some`: every watch must see the event
+        on: (event, now) => all.filter((watch) => watch.on(event, now)).length > 0, // `filter`, not `some`: every watch must see the event
         due: () =>
           all.reduce<number | undefined>((first, watch) => {
             const due = watch.due()

@@ -177,7 +177,10 @@ export const makeContext = (
       : () => Effect.void
     const otherwise =
       <A>(viewer: Viewer.Viewer, part: string, value: A) => (self: Effect.Effect<A, MemoryError.MemoryError>) =>
-        self.pipe(MemoryError.mortal(part), Effect.catchAll((error) => Effect.as(degraded(viewer, part)(error), value)))
+        self.pipe(
+          MemoryError.defectToUnavailable(part),
+          Effect.catchAll((error) => Effect.as(degraded(viewer, part)(error), value))
+        )
 
     return {
       index: (viewer) =>

@@ -17,7 +17,6 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
-import * as Check from "../domain/Check.ts"
 import { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
@@ -26,6 +25,7 @@ import type { Applied } from "../domain/MemoryMutation.ts"
 import { type MemoryRecord, Millis, Summary, Unit } from "../domain/MemoryRecord.ts"
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import { tokensIn } from "../domain/PromptText.ts"
+import * as Validation from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { ToolCall } from "../host/HarnessPlugin.ts"
 import * as Redaction from "../host/Redaction.ts"
@@ -96,11 +96,11 @@ interface Options {
 /** Makes the service. Its stream ends with the scope. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* Effect.orDie(Check.refuseOptions("MemoryEvents.make", Check.countIssues("capacity", capacity, 1)))
+    yield* Effect.orDie(Validation.refuseOptions("MemoryEvents.make", Validation.countIssues("capacity", capacity, 1)))
     const events = yield* Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown)
     const publish: Service["publish"] = (event) =>
       Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event)))
-    yield* hear(yield* Redaction.Redaction, publish)
+    yield* publishReports(yield* Redaction.Redaction, publish)
     return { publish, stream: Stream.fromPubSub(events) }
   })
 
@@ -108,7 +108,7 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
  * Publishes an event for each report of a redaction, until the scope closes. A report is published once, however often the same `publish`
  * hears of it. @internal
  */
-export const hear = (
+export const publishReports = (
   redaction: Redaction.Service | undefined,
   publish: Service["publish"]
 ): Effect.Effect<void, never, Scope.Scope> =>

@@ -16,19 +16,19 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Limit, type MemoryQuery, type SearchResult } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Draft } from "../domain/MemoryRecord.ts"
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import * as Validation from "../domain/Validation.ts"
 import { SharedWrites, type Viewer } from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as Redaction from "../host/Redaction.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
-import * as Embedding from "../storage/Embedding.ts"
+import * as EmbeddingSync from "../storage/EmbeddingSync.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Federated from "../storage/MemoryStore/Federated.ts"
 import * as Injection from "./Injection.ts"
@@ -137,7 +137,7 @@ const make = (
     const stores = yield* federated.stores
     const written = stores.filter(({ writable }) => writable).map(({ store }) => store)
     yield* Effect.forEach(written, (store) => Redaction.required("MemoryManager.layer", store), { discard: true })
-    const redaction = yield* Redaction.over({ name: "federated", redaction: Redaction.together(written) })
+    const redaction = yield* Redaction.over({ name: "federated", redaction: Redaction.combine(written) })
     const embedder = Redaction.embedder(redaction, yield* Embedder.Embedder)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
@@ -218,7 +218,7 @@ const recall = (
   events.recall(
     viewer,
     query,
-    Embedding.recall(Embedding.by(embedder), query, (query) => federated.search(viewer, query, options))
+    EmbeddingSync.recall(EmbeddingSync.embedderOf(embedder), query, (query) => federated.search(viewer, query, options))
   ).pipe(
     Effect.tap(({ failures }) =>
       Effect.forEach(failures, ({ error, leg }) => events.degraded(viewer, leg)(error), { discard: true })
@@ -280,7 +280,7 @@ const addTo = (
   const { degraded, write } = managed.events
   const putInto = ({ name, store }: Federated.Named) =>
     Effect.gen(function*() {
-      const put = MemoryError.mortal("add")(store.put(viewer, drafts, { origin, trust }))
+      const put = MemoryError.defectToUnavailable("add")(store.put(viewer, drafts, { origin, trust }))
       const result = yield* Effect.either(write(viewer, put, MemoryEvents.changesOf))
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
@@ -300,12 +300,12 @@ const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  Effect.forEach(
-    outboxes,
-    ([store, outbox]) =>
-      Effect.map(Effect.either(MemoryError.mortal("outbox")(ask(outbox))), (result) => ({ store, result })),
-    { concurrency: "unbounded" }
-  ).pipe(Effect.flatMap((all) => noneFailed("outbox", all)))
+  Effect.forEach(outboxes, ([store, outbox]) =>
+    ask(outbox).pipe(
+      MemoryError.defectToUnavailable("outbox"),
+      Effect.either,
+      Effect.map((result) => ({ store, result }))
+    ), { concurrency: "unbounded" }).pipe(Effect.flatMap((all) => noneFailed("outbox", all)))
 
 type Outcome<A = unknown> = { readonly store: string; readonly result: Either.Either<A, MemoryError.MemoryError> }
 type Failure = { readonly store: string; readonly error: MemoryError.MemoryError }
@@ -359,7 +359,7 @@ const check = (
     }),
     ...(typeof injection === "object" ? ofInjection(injection) : []).map((issue) => `injection.${issue}`)
   ]
-  return Check.refuseOptions("MemoryManager.layer", issues)
+  return Validation.refuseOptions("MemoryManager.layer", issues)
 }
 
 const ofExtraction = (
@@ -381,7 +381,7 @@ const ofExtraction = (
       : ["options.sharedWrites: expected a list of \"agent\" and \"global\""]),
     ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
     ...(options.kind === undefined || isKind(options.kind) ? [] : ["options.kind: expected a name such as semantic"]),
-    ...Check.timeIssues("options.ttl", options.ttl, { least: 0, infinite: true }),
+    ...Validation.timeIssues("options.ttl", options.ttl, { least: 0, infinite: true }),
     ...(options.topK === undefined || isLimit(options.topK) ? [] : ["options.topK: expected 1 to 1,000"])
   ]
 }

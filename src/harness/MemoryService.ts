@@ -11,13 +11,13 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation, Provenance } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Origin, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
+import * as Validation from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -191,7 +191,7 @@ const make = (
     const redaction = yield* Redaction.required("MemoryService.layer", store)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
-    yield* MemoryEvents.hear(redaction, events.publish)
+    yield* MemoryEvents.publishReports(redaction, events.publish)
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
     const plugins = yield* WritePolicy.plugins(spec)
     const publisher = MemoryEvents.makePublisher(events.publish)
@@ -219,7 +219,7 @@ const make = (
       plugins: plugins.map(({ id }) => id)
     })
 
-    const guard = WritePolicy.makeGuard(plugins, publisher)
+    const guard = WritePolicy.makeToolGuard(plugins, publisher)
     const bestEffort = <A>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A>) =>
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
     const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
@@ -343,7 +343,7 @@ export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | Cur
 const sessionOf = ({ runId, sessionId }: Viewer.Viewer): string => sessionId ?? runId ?? "default"
 
 const unspecified = (cause: unknown) => {
-  const issues = Check.linesOf(cause, "not a MemorySpec")
+  const issues = Validation.linesOf(cause, "not a MemorySpec")
   return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }
 

@@ -164,7 +164,7 @@ export const make = (
   store: MemoryStore.Service,
   pipeline: MemoryPipeline.Service,
   options: Options = {},
-  listener: Listener = unheard
+  listener: Listener = loggingListener
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
     yield* ExtractionRunner.checked(options)
@@ -217,7 +217,7 @@ export const layer = (
   )
 
 /** Reports failures as warnings, and nothing else: the listener of an outbox that is given none. */
-export const unheard: Listener = {
+export const loggingListener: Listener = {
   applied: () => Effect.void,
   degraded: (_, part) => (error) => Effect.logWarning(`memory: no ${part}`, error)
 }

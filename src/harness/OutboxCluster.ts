@@ -43,7 +43,7 @@ import * as OutboxState from "./Outbox/OutboxState.ts"
 import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
-import * as LineEntity from "./OutboxCluster/LineEntity.ts"
+import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
 /** Options of an outbox in a cluster. `concurrency`, `turn` and the capacities apply to each process. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
@@ -83,7 +83,7 @@ export const make = (
   store: MemoryStore.Service,
   pipeline: MemoryPipeline.Service,
   options: Options = {},
-  listener: Outbox.Listener = Outbox.unheard
+  listener: Outbox.Listener = Outbox.loggingListener
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope | Cluster> =>
   Effect.gen(function*() {
     yield* ExtractionRunner.checked(options)
@@ -106,7 +106,7 @@ export const make = (
       onCount: yield* OutboxWorkers.counted
     })
     const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
-    const waits = LineEntity.makeWaits()
+    const waits = ConversationEntity.makeWaits()
     const runner = ExtractionRunner.make({
       log: OutboxLog.make({ store, capacity: unlimited, turns, redaction, onSeen: waits.onSeen }),
       pipeline,
@@ -115,9 +115,9 @@ export const make = (
       readers: OutboxTurns.make({ concurrency, turn }),
       timeout
     })
-    const entity = LineEntity.make(name)
-    const lines = yield* LineEntity.client(entity)
-    yield* LineEntity.serve(entity, lines, runner, waits, { openLines, retry, trigger })
+    const entity = ConversationEntity.make(name)
+    const lines = yield* ConversationEntity.client(entity)
+    yield* ConversationEntity.serve(entity, lines, runner, waits, { openLines, retry, trigger })
     const senders: OutboxWorkers.OutboxWorkers = yield* OutboxWorkers.make({
       log: OutboxLog.make({ store, capacity, turns, redaction }),
       openLines,
@@ -194,7 +194,7 @@ interface OpenCluster {
   readonly runner: ExtractionRunner.ExtractionRunner
   /** The conversations that this process appended to. Their owners read them. */
   readonly senders: OutboxWorkers.OutboxWorkers
-  readonly lines: LineEntity.LineClient
+  readonly lines: ConversationEntity.ConversationClient
   /** Time at which this process last compacted the store, epoch milliseconds; 0 for never. */
   compactedAt: number
 }

@@ -13,11 +13,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
-import * as Check from "../domain/Check.ts"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { ScopeId } from "../domain/MemoryScope.ts"
 import { type Json, JsonObject } from "../domain/Payload.ts"
+import * as Validation from "../domain/Validation.ts"
 import { hashedForm, hashSpec } from "./MemorySpec.ts"
 
 /** Schema of a checkpoint. */
@@ -215,7 +215,8 @@ const isObject = (json: Json | undefined): json is JsonObject =>
 const legal = (op: string, runId: string) =>
   Schema.decode(ScopeId)(runId).pipe(
     Effect.mapBoth({
-      onFailure: (error) => MemoryError.make("invalid_id", { op, message: Check.lines(error, "runId").join("; ") }),
+      onFailure: (error) =>
+        MemoryError.make("invalid_id", { op, message: Validation.lines(error, "runId").join("; ") }),
       onSuccess: (id) => id.normalize("NFC")
     })
   )
@@ -224,11 +225,11 @@ const legal = (op: string, runId: string) =>
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
-    catch: (cause) => invalid(op, Check.linesOf(cause, "spec: expected JSON", "spec").join("; "))
+    catch: (cause) => invalid(op, Validation.linesOf(cause, "spec: expected JSON", "spec").join("; "))
   })
 
 const refuseNewer = (op: string, runId: string, text: string) =>
-  Check.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })
+  Validation.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })
 
 const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryError.MemoryError> =>
   Schema.decode(Schema.parseJson(Checkpoint))(text).pipe(

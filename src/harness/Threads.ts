@@ -13,9 +13,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Global, ScopeId } from "../domain/MemoryScope.ts"
+import * as Validation from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Redaction from "../host/Redaction.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
@@ -207,6 +207,6 @@ const nobody = (op: string) =>
 
 const legalName = (op: string, name: string): Io<string> =>
   Effect.mapBoth(Schema.decode(ScopeId)(name), {
-    onFailure: (error) => MemoryError.make("invalid_id", { op, message: Check.lines(error, "thread").join("; ") }),
+    onFailure: (error) => MemoryError.make("invalid_id", { op, message: Validation.lines(error, "thread").join("; ") }),
     onSuccess: (name) => name.normalize("NFC")
   })

@@ -322,7 +322,7 @@ export const makeRemembering = (
  * A plugin may crash. A crash when it is told of a turn is logged, and the turn goes on; a crash when it is asked about a call
  * counts as a refusal.
  */
-export interface Guard {
+export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
   readonly signal: (signal: HarnessPlugin.Signal) => Effect.Effect<void>
 }
@@ -331,10 +331,10 @@ export interface Guard {
  * Makes the gate. A denied call fails with `rate_limited` if the write limit denies it and with `unsupported` if another plugin
  * does, in the words of that plugin, and `memory_denied` is published.
  */
-export const makeGuard = (
+export const makeToolGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
   events: Pick<EventPublisher, "denied">
-): Guard => {
+): ToolGuard => {
   const ask = (plugin: HarnessPlugin.HarnessPlugin, call: HarnessPlugin.ToolCall) =>
     Effect.suspend(() => plugin.beforeToolCall?.(call) ?? Effect.succeed(HarnessPlugin.allow)).pipe(
       Effect.catchAllCause((cause) =>

@@ -9,9 +9,9 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as Check from "../domain/Check.ts"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
+import * as Validation from "../domain/Validation.ts"
 
 /** Longest answer that is accepted, in UTF-16 units. A longer one is a `model` failure, and is not parsed. */
 export const maxAnswerLength = 262_144
@@ -252,7 +252,7 @@ const decodeEntry = Schema.decode(asLine)
 const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)
 
 const refuseNewer = (op: string, line: string, n: number) =>
-  Check.refuseNewerJson(line, { op, what: `the cassette's line ${n + 1}` })
+  Validation.refuseNewerJson(line, { op, what: `the cassette's line ${n + 1}` })
 
 const finished = (text: string): string => text.slice(0, text.lastIndexOf("\n") + 1)
 

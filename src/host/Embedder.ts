@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
-import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
+import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
@@ -73,10 +73,10 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
 
 /** Dies if a count would make `make` wait or loop for ever. */
 const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
-  Effect.orDie(Check.refuseOptions("Embedder.make", [
-    ...batch === Infinity ? [] : Check.countIssues("batch", batch, 1),
-    ...concurrency === Infinity ? [] : Check.countIssues("concurrency", concurrency, 1),
-    ...cache === Infinity ? [] : Check.countIssues("cache", cache, 0)
+  Effect.orDie(Validation.refuseOptions("Embedder.make", [
+    ...batch === Infinity ? [] : Validation.countIssues("batch", batch, 1),
+    ...concurrency === Infinity ? [] : Validation.countIssues("concurrency", concurrency, 1),
+    ...cache === Infinity ? [] : Validation.countIssues("cache", cache, 0)
   ]))
 
 /**

@@ -14,7 +14,7 @@ import * as FiberId from "effect/FiberId"
 export const turn: Effect.Effect<void> = Effect.sleep(0)
 
 /** Sleeps by the machine's clock, even under a `TestClock`, to wait for a server or another process. */
-export const sleepOutside = (time: Duration.DurationInput): Effect.Effect<void> =>
+export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
   Effect.withClock(Effect.sleep(time), machineClock)
 
 const machineClock = Clock.make()
@@ -55,7 +55,7 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
  * Makes a function that runs effects one after the other, in the order of arrival. One that is interrupted while it waits gives
  * its place up. Cost where none runs: a tenth of a semaphore's.
  */
-export const makeLine = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
+export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
   let last: Deferred.Deferred<void> | undefined
   return (self) =>
     Effect.uninterruptibleMask((restore) => {

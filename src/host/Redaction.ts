@@ -140,7 +140,7 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
  * Returns the redaction of stores that are written as one: the one that all of them have, else one that redacts as each of them
  * does and hears of all. It is the same as theirs where they redact alike, and the same as none where they do not. @internal
  */
-export const together = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
+export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
   const some = all.filter(Predicate.isNotUndefined)
   const [first] = some
@@ -239,14 +239,17 @@ export const rereading = (redaction: Service | undefined) => {
   return (place: string, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
     redaction === undefined ? Effect.succeed(text) : Effect.suspend(() => {
       const digest = sha256(text)
-      if (known.get(place) === digest) return quiet(redaction, text)
+      if (known.get(place) === digest) return redactQuery(redaction, text)
       known.set(place, digest)
       return within(redaction, Viewer.system(), text, (redact) => redact(text))
     })
 }
 
 /** Redacts a text that is searched for; reports nothing. @internal */
-export const quiet = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
+export const redactQuery = (
+  redaction: Service | undefined,
+  text: string
+): Effect.Effect<string, MemoryError.MemoryError> =>
   within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
 /** Makes a model whose prompts are redacted. @internal */

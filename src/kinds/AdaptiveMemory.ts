@@ -15,11 +15,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { check, invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Limit, type MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord, recencyOf, Unit } from "../domain/MemoryRecord.ts"
+import { check, invalid } from "../domain/Validation.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import { read } from "../ranking/Bm25.ts"
@@ -128,11 +128,18 @@ export interface Service {
    * fails with `unsupported` if the store has no vectors. Cost: all records that match the filter. Marks no record as used;
    * `touch` does.
    */
-  readonly retrieve: (viewer: Viewer.Any, query: PriorityQuery) => Io<ReadonlyArray<Prioritised>>
+  readonly retrieve: (
+    viewer: Viewer.Any,
+    query: PriorityQuery
+  ) => Effect.Effect<ReadonlyArray<Prioritised>, MemoryError.MemoryError>
   /** Returns the priority of one record. Fails with `not_found` if the viewer sees no such record. */
-  readonly getPriorityScore: (viewer: Viewer.Any, id: MemoryId, question?: Question) => Io<Prioritised>
+  readonly getPriorityScore: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    question?: Question
+  ) => Effect.Effect<Prioritised, MemoryError.MemoryError>
   /** Marks a record as used now. Makes no revision. */
-  readonly touch: (viewer: Viewer.Any, id: MemoryId) => Io<void>
+  readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
 /** Tag of the service that ranks records by priority. */

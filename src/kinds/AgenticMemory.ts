@@ -11,7 +11,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { check } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
@@ -19,6 +18,7 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, embeddingText, Link, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
 import type * as Payload from "../domain/Payload.ts"
+import { check } from "../domain/Validation.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Redaction from "../host/Redaction.ts"
@@ -50,11 +50,20 @@ export interface Service {
   /** Finds what a text is about: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
   /** Stores a note with its attributes, whose tags come after the note's own. */
-  readonly store: (viewer: Viewer.Any, note: Omit<TypedMemory.DraftOf<Note>, "data">) => Io<Stored>
+  readonly store: (
+    viewer: Viewer.Any,
+    note: Omit<TypedMemory.DraftOf<Note>, "data">
+  ) => Effect.Effect<Stored, MemoryError.MemoryError>
   /** Returns a note. A plain note gets the attributes that the rules find; they are not written. */
-  readonly get: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<TypedMemory.Typed<Note>>>
+  readonly get: (
+    viewer: Viewer.Any,
+    id: MemoryId
+  ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /** Suggests links to the 100 notes that match best and the 100 newest: at most 5, of similarity 0.5 or more, best first. */
-  readonly suggestLinks: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<LinkSuggestion>>
+  readonly suggestLinks: (
+    viewer: Viewer.Any,
+    id: MemoryId
+  ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
    * Links notes both ways for each suggestion of similarity 0.7 or more whose note is there; all of them or none. Returns those
    * that were applied.
@@ -63,14 +72,17 @@ export interface Service {
     viewer: Viewer.Any,
     id: MemoryId,
     suggestions: ReadonlyArray<LinkSuggestion>
-  ) => Io<ReadonlyArray<LinkSuggestion>>
+  ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
    * Returns what the note makes of older notes of its scope, best first, among the 50 that match best and the 50 newest.
    * Applies nothing.
    */
-  readonly evolution: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Evolution>>
+  readonly evolution: (
+    viewer: Viewer.Any,
+    id: MemoryId
+  ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /** Finds the attributes anew in the note's current text, hand edits included. Tags that are not subjects of the rules stay. */
-  readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Io<Stored>
+  readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
    * Returns notes that share values of an attribute, among the 200 that match best and the 200 newest: those that share most
    * first, then newest.
@@ -79,7 +91,7 @@ export interface Service {
     viewer: Viewer.Any,
     id: MemoryId,
     attribute: "keywords" | "tags" | "entities"
-  ) => Io<ReadonlyArray<TypedMemory.Typed<Note>>>
+  ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
 }
 
 /** Tag of the service for notes and their links. */

@@ -11,18 +11,19 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { check, invalid } from "../domain/Check.ts"
 import { canonicalJson } from "../domain/Digest.ts"
-import * as MemoryError from "../domain/MemoryError.ts"
-import { Limit, type MemoryFilter, notNarrower } from "../domain/MemoryFilter.ts"
+import { make as makeError, type MemoryError, retryOnConflict } from "../domain/MemoryError.ts"
+import { BeliefQuery, type MemoryFilter, notNarrower } from "../domain/MemoryFilter.ts"
 import { MemoryId, stableId, ulid } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { deriveSummary, type MemoryRecord, Millis, recencyOf, Unit } from "../domain/MemoryRecord.ts"
 import { Global, matchesScope, MemoryScope } from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
+import { Because } from "../domain/Payload.ts"
+import { check, invalid } from "../domain/Validation.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, make as typed, type PatchOf, there, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
@@ -31,35 +32,8 @@ export type Hindsight = Payload.Hindsight
 /** The `data` of a counterfactual, a hypothesis with its predictions. Prompts and tools show it as what might have been. */
 export type Counterfactual = Payload.Counterfactual
 
-/** Schema of the reason for a change. */
-export const Because = Schema.Struct({
-  reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
-  evidence: Schema.optional(Schema.Array(MemoryId))
-})
-/** The reason for a change, not blank, and the ids of the records that are its evidence. */
-export interface Because extends Schema.Schema.Type<typeof Because> {}
-
-/** Schema of a query. */
-export const BeliefQuery = Schema.Struct({
-  /** Parts of a belief, compared exactly. */
-  subject: Schema.optional(Schema.String),
-  predicate: Schema.optional(Schema.String),
-  domain: Schema.optional(Schema.String),
-  /** Least confidence, 0..1, inclusive. Default 0. `confidenceOf` names levels. */
-  minConfidence: Schema.optional(Unit),
-  /** Whether closed beliefs, superseded or ended, are returned too. Default false. */
-  includeSuperseded: Schema.optional(Schema.Boolean),
-  /** Order by confidence, time of retention or time of the last change. Default `confidence`; ties are newest first. */
-  orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
-  /** Direction. Default `desc`: surest, or newest, first. */
-  order: Schema.optional(Schema.Literal("asc", "desc")),
-  /** Most beliefs to return, 1..1,000. Default: all. */
-  limit: Schema.optional(Limit)
-})
-/** Conditions that a belief has to meet, all of them, and the order and number of the results. */
-export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
-
-export { confidenceOf, type Level, levelOf } from "../domain/Payload.ts"
+export { BeliefQuery } from "../domain/MemoryFilter.ts"
+export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts"
 
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
@@ -88,7 +62,7 @@ export interface Corrected {
 type Revised = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
 /** Fields that a caller leaves out, since the service sets them. */
 type Mark = (typeof Payload.marked)[number]
-type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
  * Operations of `BeliefMemory`. They fail with `not_found` for an absent belief, `read_only` for a change of a closed one and
@@ -96,23 +70,43 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
  */
 export interface Service {
   /** Stores a belief. Its summary is by default its three parts; its confidence by default 0.6. */
-  readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Io<Typed<Belief>>
+  readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Returns a belief, superseded or not. */
-  readonly recall: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<Typed<Belief>>>
+  readonly recall: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<Belief>>, MemoryError>
   /** Returns matching beliefs, by default surest first, ties newest first. Cost: all beliefs that the viewer sees. */
-  readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Io<ReadonlyArray<Typed<Belief>>>
+  readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
   /** Rewords a belief; its confidence stays. Fields that are `undefined` stay as they are. */
-  readonly revise: (viewer: Viewer.Any, id: MemoryId, data: Revised, because: Because) => Io<Typed<Belief>>
+  readonly revise: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    data: Revised,
+    because: Because
+  ) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Stores a belief in place of another, linked to it, which is closed and kept. A concurrent second call fails: `read_only`. */
-  readonly supersede: (viewer: Viewer.Any, id: MemoryId, by: DraftOf<Belief>, because: Because) => Io<Typed<Belief>>
+  readonly supersede: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    by: DraftOf<Belief>,
+    because: Because
+  ) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Raises the confidence to `confidence + by · (1 − confidence)`; `by` is 0..1. */
-  readonly reinforce: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
+  readonly reinforce: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    by: number,
+    because: Because
+  ) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Lowers the confidence to `confidence · (1 − by)`; `by` is 0..1. */
-  readonly weaken: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
+  readonly weaken: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    by: number,
+    because: Because
+  ) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Returns the revisions of a belief that the store keeps, newest first. */
-  readonly history: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Typed<Belief>>>
+  readonly history: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
   /** Returns all changes of a belief, oldest first, however few revisions the store keeps. */
-  readonly audit: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Payload.Audited>>
+  readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
    * Stores how a task came out and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default 0.5). Their source
    * becomes `hindsight`, and the evidence of the change is the hindsight's id; the audit does not repeat its text. An empty body
@@ -123,30 +117,34 @@ export interface Service {
     viewer: Viewer.Any,
     hindsight: DraftOf<Omit<Hindsight, Mark>>,
     by?: number
-  ) => Io<Corrected>
+  ) => Effect.Effect<Corrected, MemoryError>
   /** Returns hindsights, of one task or all, newest first. `limit`: default 20. */
-  readonly hindsights: (viewer: Viewer.Any, taskId?: string, limit?: number) => Io<ReadonlyArray<Typed<Hindsight>>>
+  readonly hindsights: (
+    viewer: Viewer.Any,
+    taskId?: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
   /** Stores a hypothesis. Its `beliefs` are by default the ten of its scope, or broader ones, that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
-  ) => Io<Typed<Counterfactual>>
+  ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
   /** Records what came of a hypothesis. Fails with `not_found` if the id is of no counterfactual. */
   readonly validateCounterfactual: (
     viewer: Viewer.Any,
     id: MemoryId,
     actual: ReadonlyArray<string>
-  ) => Io<Typed<Counterfactual>>
+  ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
   /** Returns counterfactuals, of one task or all, newest first. `limit`: default 20. */
   readonly counterfactuals: (
     viewer: Viewer.Any,
     taskId?: string,
     limit?: number
-  ) => Io<ReadonlyArray<Typed<Counterfactual>>>
+  ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
   /** Counts what the viewer sees. Cost: all its beliefs, hindsights and counterfactuals. */
-  readonly statistics: (viewer: Viewer.Any) => Io<Statistics>
+  readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
   /** Forgets (to the trash) unchanged, writable beliefs superseded before `olderThan`, epoch ms. Returns their number. */
-  readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Io<number>
+  readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
 /** Tag of the service for beliefs. */
@@ -169,14 +167,14 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const hindsights = yield* typed({ ...MemoryKind.reflection, schema: Payload.Hindsight })
   const counterfactuals = yield* typed({ ...MemoryKind.reflection, schema: Payload.Counterfactual })
 
-  const require = (op: string, viewer: Viewer.Any, id: MemoryId) => there(op, id, beliefs.get(viewer, id))
+  const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
   /** Returns the belief if it is still held; fails with `read_only` otherwise. */
   const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
       ({ record }) => !isClosed(record, now),
-      () => MemoryError.make("read_only", { op, id, message: "this belief is no longer held" })
+      () => makeError("read_only", { op, id, message: "this belief is no longer held" })
     )
 
   /** Reads a belief, changes it and writes it if it is unchanged; retries on a conflict. */
@@ -194,7 +192,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const held = yield* requireHeld(op, viewer, id, now)
       const change = { action: op, at: now, reason, evidence }
       return yield* write(held, (confidence) => audited(held, { ...change, confidence }), now)
-    }).pipe(MemoryError.retryOnConflict, Effect.withSpan(`BeliefMemory.${op}`))
+    }).pipe(retryOnConflict, Effect.withSpan(`BeliefMemory.${op}`))
 
   const update = (viewer: Viewer.Any, { record: { id, revision } }: Typed<Belief>, patch: PatchOf<Belief>) =>
     beliefs.update(viewer, id, patch, { ifRevision: revision })
@@ -301,7 +299,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           corrected: yield* Effect.forEach(changed, beliefs.decode)
         }
       },
-      MemoryError.retryOnConflict
+      retryOnConflict
     ),
     hindsights: (viewer, taskId, limit = 20) =>
       hindsights.listReadable(viewer, { ...about("hindsight", taskId), limit }),
@@ -320,10 +318,10 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     validateCounterfactual: Effect.fn("BeliefMemory.validateCounterfactual")(
       function*(viewer: Viewer.Any, id: MemoryId, actual: ReadonlyArray<string>) {
         const found = counterfactuals.listReadable(viewer, { ...about("counterfactual"), ids: [id] })
-        const { data, record } = yield* there("validateCounterfactual", id, Effect.map(found, Arr.head))
+        const { data, record } = yield* orNotFound("validateCounterfactual", id, Effect.map(found, Arr.head))
         return yield* counterfactuals.update(viewer, id, { data: { ...data, actual } }, { ifRevision: record.revision })
       },
-      MemoryError.retryOnConflict
+      retryOnConflict
     ),
     counterfactuals: (viewer, taskId, limit = 20) =>
       counterfactuals.listReadable(viewer, { ...about("counterfactual", taskId), limit }),
@@ -351,7 +349,7 @@ const nameOf = ({ object, predicate, subject }: Belief): string => `${subject} $
 
 /** Completes a draft. Its audit is dropped: only the service writes one. */
 const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
-  ...called(nameOf(belief.data), belief),
+  ...withNameAsSummary(nameOf(belief.data), belief),
   confidence: belief.confidence ?? Payload.confidenceOf.medium,
   data: { ...belief.data, audit: undefined }
 })

@@ -25,13 +25,20 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `CoreMemory`. */
 export interface Service {
   /** Returns the identity of the agent, if there is one. */
-  readonly getIdentity: (viewer: Viewer.Any) => Io<Option.Option<Typed<Identity>>>
+  readonly getIdentity: (viewer: Viewer.Any) => Effect.Effect<Option.Option<Typed<Identity>>, MemoryError.MemoryError>
   /** Sets the whole identity. Without `systemPrompt` the prompt stays; a new identity then has an empty one. */
-  readonly setIdentity: (viewer: Viewer.Any, identity: Identity, systemPrompt?: string) => Io<Typed<Identity>>
+  readonly setIdentity: (
+    viewer: Viewer.Any,
+    identity: Identity,
+    systemPrompt?: string
+  ) => Effect.Effect<Typed<Identity>, MemoryError.MemoryError>
   /** Returns the constraints of the identity; empty without an identity. */
-  readonly getConstraints: (viewer: Viewer.Any) => Io<ReadonlyArray<string>>
+  readonly getConstraints: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
   /** Replaces the constraints and nothing else. Fails with `not_found` without an identity. */
-  readonly updateConstraints: (viewer: Viewer.Any, constraints: ReadonlyArray<string>) => Io<Typed<Identity>>
+  readonly updateConstraints: (
+    viewer: Viewer.Any,
+    constraints: ReadonlyArray<string>
+  ) => Effect.Effect<Typed<Identity>, MemoryError.MemoryError>
 }
 
 /** Tag of the service for an agent's identity. */

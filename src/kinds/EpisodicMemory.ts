@@ -15,8 +15,6 @@ import * as Layer from "effect/Layer"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import * as Check from "../domain/Check.ts"
-import { invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
@@ -24,6 +22,8 @@ import { Unit } from "../domain/MemoryRecord.ts"
 import { type Message, stripMetaTags } from "../domain/Message.ts"
 import type * as Payload from "../domain/Payload.ts"
 import * as PromptText from "../domain/PromptText.ts"
+import * as Validation from "../domain/Validation.ts"
+import { invalid } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { saysTheSame } from "../ranking/NearDuplicate.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
@@ -83,24 +83,39 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `EpisodicMemory`. */
 export interface Service {
   /** Saves an episode. Its type is by default `chat_message`, its summary by default its context. */
-  readonly saveEpisode: (viewer: Viewer.Any, episode: DraftOf<Episode>) => Io<Typed<Episode>>
+  readonly saveEpisode: (
+    viewer: Viewer.Any,
+    episode: DraftOf<Episode>
+  ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
    * Returns the matching episodes, newest first, among the 1,000 that were recorded last. With `context`, episodes that say
    * the same are folded.
    */
-  readonly recall: (viewer: Viewer.Any, query: Source.RecallQuery) => Io<ReadonlyArray<Typed<Episode>>>
+  readonly recall: (
+    viewer: Viewer.Any,
+    query: Source.RecallQuery
+  ) => Effect.Effect<ReadonlyArray<Typed<Episode>>, MemoryError.MemoryError>
   /** Finds episodes by meaning, best first; by words alone, with a logged warning, if the embedder fails. */
   readonly semanticRecall: (
     viewer: Viewer.Any,
     text: string,
     options?: Source.SemanticRecallOptions
-  ) => Io<ReadonlyArray<Found<Episode>>>
+  ) => Effect.Effect<ReadonlyArray<Found<Episode>>, MemoryError.MemoryError>
   /** Returns episodes in the order of the ids, without those that are not there. */
-  readonly getByIds: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Typed<Episode>>>
+  readonly getByIds: (
+    viewer: Viewer.Any,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Typed<Episode>>, MemoryError.MemoryError>
   /** Saves a reflection. */
-  readonly saveReflection: (viewer: Viewer.Any, reflection: DraftOf<Reflection>) => Io<Typed<Reflection>>
+  readonly saveReflection: (
+    viewer: Viewer.Any,
+    reflection: DraftOf<Reflection>
+  ) => Effect.Effect<Typed<Reflection>, MemoryError.MemoryError>
   /** Returns reflections, newest first. `limit`: default 20. */
-  readonly getReflections: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Reflection>>>
+  readonly getReflections: (
+    viewer: Viewer.Any,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
    * Recalls what bears on a message, after this viewer's `afterTurn`s are saved. Fails only if every leg does. Every leg
    * finds what the viewer sees: episodes with its `actorId` as counterpart, and those without one. Legs of episodes find the
@@ -110,7 +125,7 @@ export interface Service {
     viewer: Viewer.Any,
     message: Message,
     config?: typeof RecallConfig.Encoded
-  ) => Io<Recalled>
+  ) => Effect.Effect<Recalled, MemoryError.MemoryError>
   /**
    * Returns at once; a fiber saves the turn, and the layer's scope waits for that fiber. A failure is logged and kept in
    * `failures`.
@@ -273,7 +288,7 @@ const span = <A, E>(name: string, self: Effect.Effect<A, E>) => Effect.withSpan(
 const decoded = (config: typeof RecallConfig.Encoded) =>
   Effect.mapError(
     Schema.decode(RecallConfig, { errors: "all" })(config),
-    (error) => invalid("beforeTurn", ...Check.lines(error))
+    (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
 /** Recalls along four legs, each of which may be off, or fail by itself. */

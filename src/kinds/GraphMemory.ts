@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { check, invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { type Hit, Limit, matches, type MemoryQuery } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
@@ -17,6 +16,7 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, Link, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
 import type * as Payload from "../domain/Payload.ts"
+import { check, invalid } from "../domain/Validation.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -89,30 +89,45 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `GraphMemory`. */
 export interface Service {
   /** Adds an entity. Its summary is by default its name, by which a `[[Name]]` finds it. */
-  readonly addEntity: (viewer: Viewer.Any, entity: TypedMemory.DraftOf<Entity>) => Io<TypedMemory.Typed<Entity>>
+  readonly addEntity: (
+    viewer: Viewer.Any,
+    entity: TypedMemory.DraftOf<Entity>
+  ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
   /** Relates two entities, once per `from`, `to` and type; again sets the weight. `not_found` unless both are visible. Cost: `from`'s links. */
-  readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Io<void>
+  readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether there was one. */
-  readonly unrelate: (viewer: Viewer.Any, relationship: Omit<Relationship, "weight">) => Io<boolean>
+  readonly unrelate: (
+    viewer: Viewer.Any,
+    relationship: Omit<Relationship, "weight">
+  ) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Returns the relationships of an entity, those of the greatest weight first. */
   readonly relationships: (
     viewer: Viewer.Any,
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
-  ) => Io<ReadonlyArray<Relationship>>
+  ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
   /** Walks breadth first: nearest first, then heaviest. Neighbours are `maxDepth: 1`. Empty unless `from` is visible. */
-  readonly traverse: (viewer: Viewer.Any, from: MemoryId, options?: Traversal) => Io<ReadonlyArray<Visited>>
+  readonly traverse: (
+    viewer: Viewer.Any,
+    from: MemoryId,
+    options?: Traversal
+  ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
   /** Returns the ends of all walks along exactly these types, each in its direction. Without types that is `from` itself. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
-  ) => Io<ReadonlyArray<TypedMemory.Typed<Entity>>>
+  ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
    * Returns a shortest path, however long, or none if there is none within `maxDepth`. The path from an entity to itself is
    * empty. Fails with `unsupported` if it has visited `maxVisits` records, and there are more: there may be a path then.
    */
-  readonly findPath: (viewer: Viewer.Any, from: MemoryId, to: MemoryId, options?: PathSearch) => Io<Option.Option<Path>>
+  readonly findPath: (
+    viewer: Viewer.Any,
+    from: MemoryId,
+    to: MemoryId,
+    options?: PathSearch
+  ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
    * Returns hits, and what is linked to them, of any kind that the query allows. A link passes on `weight · graph ÷ (1 + graph)` of a
    * score, by `weights.graph` (default 1: half); the best of several ways counts. Each hop goes on from `limit` records.
@@ -121,9 +136,9 @@ export interface Service {
     viewer: Viewer.Any,
     query: Omit<MemoryQuery, "budget" | "explain">,
     options?: Traversal
-  ) => Io<ReadonlyArray<Reached>>
+  ) => Effect.Effect<ReadonlyArray<Reached>, MemoryError.MemoryError>
   /** Forgets the entity and, in the same batch, every visible relationship that points to it. */
-  readonly forget: (viewer: Viewer.Any, id: MemoryId) => Io<boolean>
+  readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
 /** Tag of the service for entities and their relationships. */
@@ -138,7 +153,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
-    addEntity: (viewer, entity) => entities.put(viewer, TypedMemory.called(entity.data.name, entity)),
+    addEntity: (viewer, entity) => entities.put(viewer, TypedMemory.withNameAsSummary(entity.data.name, entity)),
     relate: (viewer, relationship) => alone(relate(graph, viewer, relationship)),
     unrelate: (viewer, { from, to, type }) => alone(unrelate(graph, viewer, { from, to, type })),
     relationships: (viewer, id, options = {}) => relationships(graph, viewer, id, options),
@@ -165,7 +180,7 @@ const isEntity = ({ entities }: Graph, viewer: Viewer.Any, id: MemoryId) =>
   Effect.map(entities.get(viewer, id), Option.isSome)
 
 const requireEntity = ({ entities }: Graph, op: string, viewer: Viewer.Any, id: MemoryId) =>
-  TypedMemory.there(op, id, entities.get(viewer, id), "entity")
+  TypedMemory.orNotFound(op, id, entities.get(viewer, id), "entity")
 
 const relate = Effect.fn("GraphMemory.relate")(function*(graph: Graph, viewer: Viewer.Any, relationship: Relationship) {
   yield* check("relate", RelationshipSchema, relationship)

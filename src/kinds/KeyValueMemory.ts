@@ -12,7 +12,6 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -20,6 +19,7 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { deriveSummary, type Draft, foldCase, importanceOf, recencyOf } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
+import { invalid } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -57,27 +57,39 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `KeyValueMemory`, on the values of one namespace. */
 export interface Service {
   /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. Of concurrent writes the last counts. */
-  readonly set: (viewer: Viewer.Any, key: string, value: unknown, metadata?: Metadata) => Io<void>
+  readonly set: (
+    viewer: Viewer.Any,
+    key: string,
+    value: unknown,
+    metadata?: Metadata
+  ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the value of a key, if it has one. */
-  readonly get: (viewer: Viewer.Any, key: string) => Io<Option.Option<Payload.Json>>
+  readonly get: (viewer: Viewer.Any, key: string) => Effect.Effect<Option.Option<Payload.Json>, MemoryError.MemoryError>
   /** Returns whether a key has a value. */
-  readonly has: (viewer: Viewer.Any, key: string) => Io<boolean>
+  readonly has: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Deletes a key. Returns whether it was there. */
-  readonly delete: (viewer: Viewer.Any, key: string) => Io<boolean>
+  readonly delete: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Deletes the selected entries of this namespace, by default all of them. Returns their number. */
-  readonly clear: (viewer: Viewer.Any, selection?: Selection) => Io<number>
+  readonly clear: (viewer: Viewer.Any, selection?: Selection) => Effect.Effect<number, MemoryError.MemoryError>
   /** Returns the keys in the order of `entries`, at the same cost. */
-  readonly keys: (viewer: Viewer.Any) => Io<ReadonlyArray<string>>
+  readonly keys: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
   /** Returns all entries, last written first. Cost: reads every value of the viewer's own scope in this namespace. */
-  readonly entries: (viewer: Viewer.Any) => Io<ReadonlyArray<Entry>>
+  readonly entries: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
   /** Returns the number of entries, at the cost of `entries`. */
-  readonly size: (viewer: Viewer.Any) => Io<number>
+  readonly size: (viewer: Viewer.Any) => Effect.Effect<number, MemoryError.MemoryError>
   /** Writes all entries or none. If a key occurs twice the later entry counts. */
-  readonly batchWrite: (viewer: Viewer.Any, entries: ReadonlyArray<Entry>) => Io<void>
+  readonly batchWrite: (
+    viewer: Viewer.Any,
+    entries: ReadonlyArray<Entry>
+  ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Finds entries by words of key, value and tags, best first. `limit`: 1..1,000, default 20. */
-  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Entry>>
+  readonly search: (
+    viewer: Viewer.Any,
+    text: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
   /** Deletes entries that were last written before `olderThan`, epoch ms. Returns their number. */
-  readonly prune: (viewer: Viewer.Any, olderThan: number) => Io<number>
+  readonly prune: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError.MemoryError>
 }
 
 /** Tag of the service for values by key. */
@@ -242,7 +254,7 @@ const whereOf = (namespace: string) => ({ "data.namespace": { eq: namespace } })
 
 const find = ({ namespace, records, redaction }: Namespace, viewer: Viewer.Any, key: string) =>
   Effect.flatMap(
-    Redaction.quiet(redaction, key),
+    Redaction.redactQuery(redaction, key),
     (key) => records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key))
   ).pipe(Effect.map(Option.filter(belongsTo(namespace))))
 
@@ -276,7 +288,7 @@ const write = (
   Effect.gen(function*() {
     const drafts = yield* Effect.forEach(entries, ({ value, ...entry }, n) =>
       isJson(value)
-        ? Effect.map(Redaction.quiet(redaction, entry.key), (key) => ({
+        ? Effect.map(Redaction.redactQuery(redaction, entry.key), (key) => ({
           ...draftOf(namespace, viewer, entry, value),
           id: idOf(Viewer.scopeOf(viewer), namespace, key)
         }))

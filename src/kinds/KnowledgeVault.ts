@@ -8,28 +8,33 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
 /** The `data` of an entry of the vault. */
 export type VaultEntry = Payload.VaultEntry
 
-type Io<A> = Effect.Effect<A, MemoryError>
-
 /** Operations of `KnowledgeVault`. */
 export interface Service {
   /** Stores an entry. Its summary is by default its title; its links name the records that it is related to. */
-  readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Io<Typed<VaultEntry>>
+  readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Effect.Effect<Typed<VaultEntry>, MemoryError>
   /** Returns all entries of a category, newest first. Cost: all entries that the viewer sees. */
   readonly findByCategory: (
     viewer: Viewer.Any,
     category: VaultEntry["category"]
-  ) => Io<ReadonlyArray<Typed<VaultEntry>>>
+  ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
   /** Returns all entries of at least this importance, 0..1, newest first. Cost: all entries that the viewer sees. */
-  readonly findByImportance: (viewer: Viewer.Any, minImportance: number) => Io<ReadonlyArray<Typed<VaultEntry>>>
+  readonly findByImportance: (
+    viewer: Viewer.Any,
+    minImportance: number
+  ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
   /** Finds entries, archived ones included, best first. `limit`: default 20. */
-  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<VaultEntry>>>
+  readonly search: (
+    viewer: Viewer.Any,
+    text: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Found<VaultEntry>>, MemoryError>
   /** Changes the category of an entry to `archive`, and nothing else. Fails with `not_found` for an absent entry. */
-  readonly archive: (viewer: Viewer.Any, id: MemoryId) => Io<Typed<VaultEntry>>
+  readonly archive: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Typed<VaultEntry>, MemoryError>
 }
 
 /** Tag of the service for the vault. */
@@ -38,7 +43,7 @@ export class KnowledgeVault extends Context.Tag("@memory/KnowledgeVault")<Knowle
 /** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.vault), (entries) => ({
   store: (viewer, entry) =>
-    entries.put(viewer, called(entry.data.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),
+    entries.put(viewer, withNameAsSummary(entry.data.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),
   findByCategory: (viewer, category) =>
     entries.all(viewer, { where: { "data.category": { eq: category } } }).pipe(
       Effect.withSpan("KnowledgeVault.findByCategory")

@@ -10,12 +10,10 @@ import { foldCase } from "../domain/MemoryRecord.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, make as typed, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, make as typed, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
 /** The `data` of a procedure. */
 export type Procedure = Payload.Procedure
-
-type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `ProceduralMemory`. */
 export interface Service {
@@ -23,14 +21,24 @@ export interface Service {
    * Stores a procedure. Its summary is by default its name. Fails with `invalid_draft` if it has more successes than
    * executions.
    */
-  readonly storeProcedure: (viewer: Viewer.Any, procedure: DraftOf<Procedure>) => Io<Typed<Procedure>>
+  readonly storeProcedure: (
+    viewer: Viewer.Any,
+    procedure: DraftOf<Procedure>
+  ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
   /**
    * Returns procedures that have a trigger in the context, in any case of letters: most successful first, ties by executions,
    * then newest first. A blank trigger matches nothing. Cost: all procedures that the viewer sees.
    */
-  readonly findProcedures: (viewer: Viewer.Any, context: string) => Io<ReadonlyArray<Typed<Procedure>>>
+  readonly findProcedures: (
+    viewer: Viewer.Any,
+    context: string
+  ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
   /** Counts one more execution, exactly even under concurrency. Fails with `not_found` if the id is of no procedure. */
-  readonly recordExecution: (viewer: Viewer.Any, id: MemoryId, success: boolean) => Io<Typed<Procedure>>
+  readonly recordExecution: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    success: boolean
+  ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
 }
 
 /** Tag of the service for procedures. */
@@ -46,7 +54,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   return {
     storeProcedure: (viewer, procedure) =>
-      procedures.put(viewer, called(procedure.data.name, procedure)).pipe(
+      procedures.put(viewer, withNameAsSummary(procedure.data.name, procedure)).pipe(
         Effect.withSpan("ProceduralMemory.storeProcedure")
       ),
     findProcedures: (viewer, context) =>

@@ -9,25 +9,33 @@ import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as Redaction from "../host/Redaction.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
 /** The `data` of a resource. */
 export type Resource = Payload.Resource
 
-type Io<A> = Effect.Effect<A, MemoryError>
-
 /** Operations of `ResourceMemory`. */
 export interface Service {
   /** Stores a resource. Its summary is by default its location, its importance by default low. */
-  readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Io<Typed<Resource>>
+  readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Effect.Effect<Typed<Resource>, MemoryError>
   /** Returns all resources of a type, newest first. Cost: all resources that the viewer sees. */
-  readonly findByType: (viewer: Viewer.Any, type: Resource["type"]) => Io<ReadonlyArray<Typed<Resource>>>
+  readonly findByType: (
+    viewer: Viewer.Any,
+    type: Resource["type"]
+  ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
   /** Returns all resources whose location contains a text exactly, newest first. Cost: all resources that the viewer sees. */
-  readonly findByLocation: (viewer: Viewer.Any, location: string) => Io<ReadonlyArray<Typed<Resource>>>
+  readonly findByLocation: (
+    viewer: Viewer.Any,
+    location: string
+  ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
   /** Finds resources, best first. `limit`: default 20. */
-  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Resource>>>
+  readonly search: (
+    viewer: Viewer.Any,
+    text: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Found<Resource>>, MemoryError>
   /** Marks a resource as used now. Makes no revision. */
-  readonly touch: (viewer: Viewer.Any, id: MemoryId) => Io<void>
+  readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError>
 }
 
 /** Tag of the service for resources. */
@@ -41,14 +49,16 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   return {
     store: (viewer, resource) =>
-      resources.put(viewer, called(resource.data.location, resource)).pipe(Effect.withSpan("ResourceMemory.store")),
+      resources.put(viewer, withNameAsSummary(resource.data.location, resource)).pipe(
+        Effect.withSpan("ResourceMemory.store")
+      ),
     findByType: (viewer, type) =>
       resources.all(viewer, { where: { "data.type": { eq: type } } }).pipe(
         Effect.withSpan("ResourceMemory.findByType")
       ),
     findByLocation: (viewer, location) =>
       Effect.zipWith(
-        Redaction.quiet(redaction, location),
+        Redaction.redactQuery(redaction, location),
         resources.all(viewer),
         (location, all) => all.filter(({ data }) => data.location.includes(location))
       ).pipe(

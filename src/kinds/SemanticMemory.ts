@@ -11,14 +11,13 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
 /** The `data` of a fact. */
 export type Fact = Payload.Fact
 
 /** The time, epoch ms, at which the facts were true. Default now. */
 type When = Pick<MemoryFilter, "asOf">
-type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `SemanticMemory`. */
 export interface Service {
@@ -26,18 +25,30 @@ export interface Service {
    * Stores a fact, true from `validAt` (default now) to `invalidAt`. Its summary is by default its three parts. Equal facts
    * of one scope are one.
    */
-  readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Io<Typed<Fact>>
+  readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
   /** Returns all facts of a domain, compared exactly, newest first. Cost: all facts that the viewer sees. */
-  readonly queryByDomain: (viewer: Viewer.Any, domain: string, when?: When) => Io<ReadonlyArray<Typed<Fact>>>
+  readonly queryByDomain: (
+    viewer: Viewer.Any,
+    domain: string,
+    when?: When
+  ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
   /** Returns all facts about a subject, compared exactly, newest first. Cost: all facts that the viewer sees. */
-  readonly queryBySubject: (viewer: Viewer.Any, subject: string, when?: When) => Io<ReadonlyArray<Typed<Fact>>>
+  readonly queryBySubject: (
+    viewer: Viewer.Any,
+    subject: string,
+    when?: When
+  ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
   /** Finds facts, best first. `limit`: default 20. */
-  readonly searchFacts: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Fact>>>
+  readonly searchFacts: (
+    viewer: Viewer.Any,
+    text: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Found<Fact>>, MemoryError.MemoryError>
   /**
    * Ends the validity of a fact now, and keeps the fact; one that has ended stays as it is. Fails with `not_found` if it is
    * no fact.
    */
-  readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Io<void>
+  readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
 /** Tag of the service for facts. */
@@ -56,7 +67,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     storeFact: (viewer, fact) => {
       const { object, predicate, subject } = fact.data
       return Effect.withSpan(
-        facts.put(viewer, called(`${subject} ${predicate} ${object}`, fact)),
+        facts.put(viewer, withNameAsSummary(`${subject} ${predicate} ${object}`, fact)),
         "SemanticMemory.storeFact"
       )
     },

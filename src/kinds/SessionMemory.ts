@@ -14,7 +14,6 @@ import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { check } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { type MemoryFilter, notNarrower } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
@@ -22,14 +21,13 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, deriveSummary, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, key, MemoryScope, same } from "../domain/MemoryScope.ts"
 import type * as Payload from "../domain/Payload.ts"
+import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
 /** The `data` of a learning. */
 export type Learning = Payload.Learning
-
-type Io<A, R = never> = Effect.Effect<A, MemoryError.MemoryError, R>
 
 /** A running session. Recording fails with `unsupported` after its end, and with `invalid_draft` for a blank text. */
 export interface Session {
@@ -40,7 +38,7 @@ export interface Session {
   readonly recordLearning: (
     pattern: string,
     options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
-  ) => Io<Typed<Learning>>
+  ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
   /** Records how a task was approached. The last 200 of a session are kept. */
   readonly recordTask: (
     approach: string,
@@ -52,15 +50,15 @@ export interface Session {
       /** Duration in whole milliseconds. */
       readonly durationMs?: number | undefined
     }
-  ) => Io<Typed<Learning>>
+  ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
   /** Records an error with its solution. `filePattern` names the files that it is about. The last 200 of a session are kept. */
   readonly recordError: (
     error: string,
     solution: string,
     options?: { readonly filePattern?: string | undefined }
-  ) => Io<Typed<Learning>>
+  ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
   /** Records a summary, with the time since this start of the session, and ends it. The last 50 of a session are kept. */
-  readonly end: (summary: string) => Io<Typed<Learning>>
+  readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 
 /** Operations of `SessionMemory`. */
@@ -69,13 +67,26 @@ export interface Service {
    * Starts a session. Sessions run concurrently; two of one id share their learnings. Fails with `invalid_scope` for a
    * viewer of another session. Cost: all learnings that the viewer sees.
    */
-  readonly start: (viewer: Viewer.Viewer, sessionId: string) => Io<Session, Scope.Scope>
+  readonly start: (
+    viewer: Viewer.Viewer,
+    sessionId: string
+  ) => Effect.Effect<Session, MemoryError.MemoryError, Scope.Scope>
   /** Finds learnings, those of running sessions included, best first. `limit`: default 10. */
-  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Learning>>>
+  readonly search: (
+    viewer: Viewer.Any,
+    text: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Found<Learning>>, MemoryError.MemoryError>
   /** Returns errors with their solutions, newest first. `limit`: default 10. */
-  readonly getRecentErrorSolutions: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
+  readonly getRecentErrorSolutions: (
+    viewer: Viewer.Any,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Typed<Learning>>, MemoryError.MemoryError>
   /** Returns the summaries of sessions that were ended with one, newest first. `limit`: default 10. */
-  readonly getRecentSummaries: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
+  readonly getRecentSummaries: (
+    viewer: Viewer.Any,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Typed<Learning>>, MemoryError.MemoryError>
 }
 
 /** Tag of the service for sessions. */
@@ -99,10 +110,10 @@ const Scoped = Schema.Struct({ scope: MemoryScope })
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const learnings = yield* typed(MemoryKind.learning)
-  const running = new Map<string, { kept: ReadonlyArray<Kept>; count: number }>()
+  const running = new Map<string, { kept: ReadonlyArray<KeptLearning>; count: number }>()
 
   /** Shares the list of kept learnings among all sessions of one id, until the last of them ends. */
-  const keeping = (key: string, kept: ReadonlyArray<Kept>) =>
+  const keeping = (key: string, kept: ReadonlyArray<KeptLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
         const session = running.get(key) ?? { kept, count: 0 }
@@ -238,13 +249,16 @@ const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecor
     .slice(0, 20)
 }
 
-interface Kept {
+interface KeptLearning {
   readonly id: MemoryId
   readonly type: unknown
 }
 
 /** Splits learnings, oldest first, into those beyond the cap of a type and those that stay. */
-const capped = (all: ReadonlyArray<Kept>, type: Learning["type"]): [ReadonlyArray<MemoryId>, ReadonlyArray<Kept>] => {
+const capped = (
+  all: ReadonlyArray<KeptLearning>,
+  type: Learning["type"]
+): [ReadonlyArray<MemoryId>, ReadonlyArray<KeptLearning>] => {
   const gone = all.filter((one) => one.type === type).slice(0, -caps[type]).map(({ id }) => id)
   return [gone, gone.length === 0 ? all : all.filter(({ id }) => !gone.includes(id))]
 }

@@ -6,15 +6,15 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { check } from "../domain/Check.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { importanceOf, Millis } from "../domain/MemoryRecord.ts"
 import * as Payload from "../domain/Payload.ts"
+import { check } from "../domain/Validation.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
 /** Schema of the `data` of a task episode. */
 export const TaskEpisode = Schema.Struct({ ...Payload.Episode.fields, task: Payload.Task })
@@ -36,25 +36,32 @@ export const EpisodeQuery = Schema.Struct({
 /** Conditions that a task episode has to meet, all of them. */
 export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
 
-type Io<A> = Effect.Effect<A, MemoryError>
-
 /** Operations of `TaskMemory`. */
 export interface Service {
   /**
    * Stores an episode that happened at `validAt`, default now. Its summary is by default its action, its importance high
    * for a failure and medium otherwise.
    */
-  readonly recordEpisode: (viewer: Viewer.Any, episode: DraftOf<TaskEpisode>) => Io<Typed<TaskEpisode>>
+  readonly recordEpisode: (
+    viewer: Viewer.Any,
+    episode: DraftOf<TaskEpisode>
+  ) => Effect.Effect<Typed<TaskEpisode>, MemoryError>
   /** Returns matching episodes, latest to happen first. Cost: all task episodes that the viewer sees. */
-  readonly queryEpisodes: (viewer: Viewer.Any, query: EpisodeQuery) => Io<ReadonlyArray<Typed<TaskEpisode>>>
+  readonly queryEpisodes: (
+    viewer: Viewer.Any,
+    query: EpisodeQuery
+  ) => Effect.Effect<ReadonlyArray<Typed<TaskEpisode>>, MemoryError>
   /** Finds episodes that share a word with the task, best first. `limit`: default 20. */
   readonly getSimilarEpisodes: (
     viewer: Viewer.Any,
     task: string,
     limit?: number
-  ) => Io<ReadonlyArray<Found<TaskEpisode>>>
+  ) => Effect.Effect<ReadonlyArray<Found<TaskEpisode>>, MemoryError>
   /** Returns failures, latest first. `limit`: default 10. */
-  readonly getRecentFailures: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<TaskEpisode>>>
+  readonly getRecentFailures: (
+    viewer: Viewer.Any,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Typed<TaskEpisode>>, MemoryError>
 }
 
 /** Tag of the service for task episodes. */
@@ -84,7 +91,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   return {
     recordEpisode: (viewer, episode) =>
       episodes.put(viewer, {
-        ...called(episode.data.task.action, episode),
+        ...withNameAsSummary(episode.data.task.action, episode),
         importance: episode.importance ?? importanceOf[episode.data.task.outcome === "failure" ? "high" : "medium"]
       }).pipe(Effect.withSpan("TaskMemory.recordEpisode")),
     queryEpisodes: (viewer, asked) =>

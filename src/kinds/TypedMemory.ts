@@ -5,13 +5,13 @@ import * as Option from "effect/Option"
 import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { deriveSummary, type Draft, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import { type JsonObject, sizeOf } from "../domain/Payload.ts"
+import * as Validation from "../domain/Validation.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import { type IfRevision, MemoryStore, type Service as MemoryStoreService } from "../storage/MemoryStore.ts"
@@ -102,13 +102,13 @@ export interface TypedMemory<in out A> {
 }
 
 /** Gives a draft without a summary its name as summary, by which a search or a `[[Name]]` finds it. */
-export const called = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
+export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)
 })
 
 /** Returns the value of an option; fails with `not_found` if there is none. @internal */
-export const there = <A>(
+export const orNotFound = <A>(
   op: string,
   id: MemoryId,
   self: Effect.Effect<Option.Option<A>, MemoryError.MemoryError>,
@@ -283,7 +283,7 @@ const defined = <A>(data: A): A => {
 }
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {
-  const issues = Check.lines(error, "data")
+  const issues = Validation.lines(error, "data")
   return MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 }
 

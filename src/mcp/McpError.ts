@@ -1,7 +1,7 @@
 /** The errors that a client of MCP is answered with, by the codes of JSON-RPC and of the protocol. */
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
-import { told } from "../host/MemoryTool.ts"
+import { failureOf } from "../host/MemoryTool.ts"
 
 /** Codes of errors. */
 export const codes = {
@@ -37,6 +37,6 @@ export const stopped: McpError = make("refused", "the call was stopped, since th
 
 /** Makes the answer to a request that failed in the store: the reason as a tag, and the message that a model may see. */
 export const ofMemory = (error: MemoryError): McpError => {
-  const { message, reason } = told(error)
+  const { message, reason } = failureOf(error)
   return make("internal", `${reason}: ${message}`, { reason })
 }

@@ -17,7 +17,7 @@ import * as Stream from "effect/Stream"
 import { canonicalJson } from "../domain/Digest.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
-import { told } from "../host/MemoryTool.ts"
+import { failureOf } from "../host/MemoryTool.ts"
 import * as SecureRandom from "../host/SecureRandom.ts"
 import { refusal } from "./HttpGuard.ts"
 import * as McpError from "./McpError.ts"
@@ -106,7 +106,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
           }
           const session = yield* Effect.mapError(
             begin(viewer, owner),
-            (error) => refusal(503, McpError.make("refused", `${error.reason}: ${told(error).message}`))
+            (error) => refusal(503, McpError.make("refused", `${error.reason}: ${failureOf(error).message}`))
           )
           const response = yield* answer(session, request, body)
           if (response.status !== 200) yield* end(session)

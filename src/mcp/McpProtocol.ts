@@ -69,7 +69,7 @@ const connect = (
     })
     server.removeRequestHandler("logging/setLevel") // the conversation keeps the level
     yield* Effect.addFinalizer(() => Effect.promise(() => server.close()))
-    yield* Effect.addFinalizer(() => EventLoop.sleepOutside(0)) // the SDK answers interrupted requests
+    yield* Effect.addFinalizer(() => EventLoop.sleepLive(0)) // the SDK answers interrupted requests
     const calls = yield* FiberSet.make<object, McpError.McpError>()
     const run = yield* FiberSet.runtime(calls)<never>()
     const debugging = yield* FiberSet.makeRuntime<never>()
@@ -124,7 +124,7 @@ const noValidator = {
 
 /** Waits until no request runs, at most for the given time. */
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
-  Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepOutside(0))
+  Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
 /** Waits at most for the given time, in a finalizer too. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>

@@ -15,7 +15,6 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as Schema from "effect/Schema"
-import { check } from "../domain/Check.ts"
 import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
@@ -25,12 +24,13 @@ import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import { type Message, Role } from "../domain/Message.ts"
 import { tokensIn } from "../domain/PromptText.ts"
+import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import * as Redaction from "../host/Redaction.ts"
-import * as Embedding from "../storage/Embedding.ts"
+import * as EmbeddingSync from "../storage/EmbeddingSync.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
@@ -174,7 +174,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
     const completion = Redaction.completion(redaction, yield* Completion)
     const embedder = Redaction.embedder(redaction, yield* Embedder)
     const kinds = yield* MemoryKind.Kinds
-    const embedding = Embedding.make(store, embedder)
+    const embedding = EmbeddingSync.make(store, embedder)
     const remember = RememberRun.make({ store, completion, embedder, embedding, kinds })
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
@@ -219,7 +219,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
           if (mutations.length > 0) yield* store.apply(receipt.viewer, mutations)
         }).pipe(Effect.withSpan("MemoryPipeline.undo")),
       recall: (viewer, query) =>
-        Embedding.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
+        EmbeddingSync.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
           Effect.withSpan("MemoryPipeline.recall")
         ),
       embed: (viewer, records) =>

@@ -58,7 +58,7 @@ export interface Question {
   /** Terms in the order of the question, each once. If absent, every record in sight matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranker of contenders. Contenders are the best matches, the same number at any `depth`; the turns around the first of them;
+   * Ranker of candidates. Candidates are the best matches, the same number at any `depth`; the turns around the first of them;
    * turns of named speakers; and long records. Other matches follow, by BM25. If absent, every match is ranked by BM25.
    */
   readonly ranked?: Asking | undefined
@@ -122,8 +122,8 @@ export interface Matches {
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of matches and further contenders that pass and score at least `minScore`; with `ranked` and a `minScore`, of
-   * contenders only. A lower bound unless `exact`.
+   * Number of matches and further candidates that pass and score at least `minScore`; with `ranked` and a `minScore`, of
+   * candidates only. A lower bound unless `exact`.
    */
   readonly count: number
   readonly exact: boolean

@@ -2,12 +2,12 @@
  * Exact vector search by cosine, over typed arrays. A mutable index of one model. A search returns ids by `cosineSimilarity`, best
  * first, ties in order of arrival, cut to `limit`; results are equal to the last bit on every machine.
  *
- * From 256 KiB of rows in 8 bits on (682 of 384 dimensions), if the machine has SIMD in WebAssembly, a `QuantizedVectors` (the
- * sieve) excludes vectors by bounds of their cosines, so nothing is approximate.
+ * From 256 KiB of rows in 8 bits on (682 of 384 dimensions), if the machine has SIMD in WebAssembly, `QuantizedVectors`
+ * excludes vectors by bounds of their cosines, so nothing is approximate.
  */
 import type { Scored } from "./Bm25.ts"
+import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
 import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
-import { float64, int32, TopKBounds } from "./internal/Slots.ts"
 
 /** An index of the vectors of one model. */
 export interface VectorIndex<in out Id> {
@@ -21,7 +21,7 @@ export interface VectorIndex<in out Id> {
   readonly remove: (id: Id) => boolean
   /**
    * Returns ids with their cosines, −1..1, best first. `only` is applied before the cut to `limit`, and only to ids that may be
-   * among the best. Cost at 384 dimensions: ~20 ns per vector with a sieve, ~300 ns without.
+   * among the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
   /** Searches among some ids as `search` does; ignores unknown ones. Cost: that of these ids, not of the whole index. */
@@ -30,25 +30,25 @@ export interface VectorIndex<in out Id> {
 
 /** Makes an empty index. */
 export const make = <Id>(dimensions: number, options: {
-  /** Bytes of rows from which on a sieve is used. Default 256 KiB; `Infinity`: never. */
-  readonly sieveFrom?: number | undefined
+  /** Bytes of rows from which on vectors are quantised. Default 256 KiB; `Infinity`: never. */
+  readonly quantizeFrom?: number | undefined
   /** Order of ids with equal cosines. Default: that of arrival. */
   readonly order?: ((a: Id, b: Id) => number) | undefined
 } = {}): VectorIndex<Id> => {
-  const { order, sieveFrom = 262_144 } = options
+  const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
-  const slots = new Map<Id, number>()
-  // all by slot; the last row fills the slot of a removed one
+  const docs = new Map<Id, number>()
+  // all by doc id; the last row takes the doc id of a removed one
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last `searchAmong` that named the slot. */
+  /** Number of the last `searchAmong` that named the doc id. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
-  let sieve: QuantizedVectors | undefined
-  let mayHaveSieve = true
+  let quantized: QuantizedVectors | undefined
+  let mayQuantize = true
 
   /** Returns the square of a vector's length; throws if the vector does not fit. */
   const squareOf = (vector: Float32Array): number => {
@@ -58,44 +58,46 @@ export const make = <Id>(dimensions: number, options: {
     return square
   }
 
-  const sift = (slot: number) => {
-    if (sieve?.set(slot, vectors[slot]!, Math.sqrt(squares.data[slot]!)) !== false) return
-    sieve = undefined
-    mayHaveSieve = false
+  const quantize = (doc: number) => {
+    if (quantized?.set(doc, vectors[doc]!, Math.sqrt(squares.data[doc]!)) !== false) return
+    quantized = undefined
+    mayQuantize = false
   }
 
-  /** Makes a new sieve if there is none yet, or one far too large. */
-  const fitSieve = () => {
+  /** Quantises the vectors if they are not yet, or anew where the room is far too large. */
+  const fitQuantized = () => {
     const size = ids.length * stride
-    if (sieve === undefined ? !mayHaveSieve || size < sieveFrom : sieve.capacity < 4 * size + sieveFrom) return
-    sieve = size < sieveFrom ? undefined : QuantizedVectors.make(dimensions)
-    mayHaveSieve = size < sieveFrom || sieve !== undefined
-    for (let slot = 0; slot < ids.length && sieve !== undefined; slot++) sift(slot)
+    if (quantized === undefined ? !mayQuantize || size < quantizeFrom : quantized.capacity < 4 * size + quantizeFrom) {
+      return
+    }
+    quantized = size < quantizeFrom ? undefined : QuantizedVectors.make(dimensions)
+    mayQuantize = size < quantizeFrom || quantized !== undefined
+    for (let doc = 0; doc < ids.length && quantized !== undefined; doc++) quantize(doc)
   }
 
   const search = (
     vector: Float32Array,
     limit: number,
     among: Int32Array | undefined,
-    only?: (slot: number) => boolean
+    only?: (doc: number) => boolean
   ): ReadonlyArray<Scored<Id>> => {
     const square = squareOf(vector)
-    const cosine = (slot: number) => cosineOf(dot(vector, vectors[slot]!), square, squares.data[slot]!)
+    const cosine = (doc: number) => cosineOf(dot(vector, vectors[doc]!), square, squares.data[doc]!)
     const count = among?.length ?? ids.length
     if (count === 0 || !(limit >= 1)) return []
-    const contenders = new TopKBounds(limit)
-    if (sieve !== undefined && count > 32 + 2 * limit) {
-      sieve.sift(vector, Math.sqrt(square), among, count, contenders, only)
+    const bounds = new TopKBounds(limit)
+    if (quantized !== undefined && count > 32 + 2 * limit) {
+      quantized.offerBounds(vector, Math.sqrt(square), among, count, bounds, only)
     } else {
       for (let i = 0; i < count; i++) {
-        const slot = among === undefined ? i : among[i]!
-        if (only !== undefined && !only(slot)) continue
-        const score = cosine(slot)
-        contenders.offer(slot, score, score)
+        const doc = among === undefined ? i : among[i]!
+        if (only !== undefined && !only(doc)) continue
+        const score = cosine(doc)
+        bounds.offer(doc, score, score)
       }
     }
-    return contenders.all
-      .map((slot) => ({ id: ids[slot]!, score: cosine(slot), arrival: arrivals.data[slot]! }))
+    return bounds.all
+      .map((doc) => ({ id: ids[doc]!, score: cosine(doc), arrival: arrivals.data[doc]! }))
       .sort((a, b) => b.score - a.score || (order === undefined ? a.arrival - b.arrival : order(a.id, b.id)))
       .slice(0, limit)
       .map(({ id, score }) => ({ id, score }))
@@ -107,47 +109,47 @@ export const make = <Id>(dimensions: number, options: {
     },
     add(id, vector) {
       const square = squareOf(vector)
-      let slot = slots.get(id)
-      if (slot === undefined) {
-        slot = ids.push(id) - 1
-        slots.set(id, slot)
-        arrivals.set(slot, arrived++)
-        askedIn.set(slot, 0)
+      let doc = docs.get(id)
+      if (doc === undefined) {
+        doc = ids.push(id) - 1
+        docs.set(id, doc)
+        arrivals.set(doc, arrived++)
+        askedIn.set(doc, 0)
       }
-      vectors[slot] = vector
-      squares.set(slot, square)
-      if (sieve !== undefined) sift(slot)
-      else fitSieve()
+      vectors[doc] = vector
+      squares.set(doc, square)
+      if (quantized !== undefined) quantize(doc)
+      else fitQuantized()
     },
     remove(id) {
-      const slot = slots.get(id)
-      if (slot === undefined) return false
+      const doc = docs.get(id)
+      if (doc === undefined) return false
       const last = ids.length - 1
-      if (slot < last) {
-        ids[slot] = ids[last]!
-        vectors[slot] = vectors[last]!
-        squares.set(slot, squares.data[last]!)
-        arrivals.set(slot, arrivals.data[last]!)
-        sieve?.move(last, slot)
-        slots.set(ids[slot]!, slot)
+      if (doc < last) {
+        ids[doc] = ids[last]!
+        vectors[doc] = vectors[last]!
+        squares.set(doc, squares.data[last]!)
+        arrivals.set(doc, arrivals.data[last]!)
+        quantized?.move(last, doc)
+        docs.set(ids[doc]!, doc)
       }
-      slots.delete(id)
+      docs.delete(id)
       ids.pop()
       vectors.pop()
-      if (sieve !== undefined) fitSieve()
+      if (quantized !== undefined) fitQuantized()
       return true
     },
     search(vector, limit, only) {
-      return search(vector, limit, undefined, only && ((slot) => only(ids[slot]!)))
+      return search(vector, limit, undefined, only && ((doc) => only(ids[doc]!)))
     },
     searchAmong(vector, wanted, limit) {
       const found: Array<number> = []
       asking++
       for (const id of wanted) {
-        const slot = slots.get(id)
-        if (slot === undefined || askedIn.data[slot] === asking) continue
-        askedIn.data[slot] = asking
-        found.push(slot)
+        const doc = docs.get(id)
+        if (doc === undefined || askedIn.data[doc] === asking) continue
+        askedIn.data[doc] = asking
+        found.push(doc)
       }
       return search(vector, limit, Int32Array.from(found))
     }

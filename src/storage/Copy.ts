@@ -14,12 +14,12 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { check } from "../domain/Check.ts"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { hashOf } from "../domain/MemoryRecord.ts"
+import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import {
@@ -41,7 +41,7 @@ import {
 } from "./Copy/Lineage.ts"
 import type { Entry, Stored, Uses, Write } from "./Engine.ts"
 import type { Service } from "./MemoryStore.ts"
-import { entryOf, rowOf } from "./Version.ts"
+import { entryOf, rowOf } from "./Revision.ts"
 
 /** Counts of what a copy is about. */
 export interface Counts {

@@ -1,6 +1,6 @@
 /**
  * The contract of every store's backend (`internal/EngineContract.ts`), and an engine over `Primitives`: rows that can be read,
- * scanned and committed, and nothing else. Such an engine looks things up in a catalog of the tenant: the backend's own, one made of
+ * scanned and committed, and nothing else. Such an engine looks things up in an index of the tenant: the backend's own, one made of
  * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call.
  */
 import * as Chunk from "effect/Chunk"
@@ -17,8 +17,7 @@ import * as MemoryScope from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
-import * as Catalog from "./Catalog.ts"
-import * as Changes from "./Changes.ts"
+import * as ChangeFeed from "./ChangeFeed.ts"
 import { byTime, dueAfter, lifetimesOf } from "./internal/Compaction.ts"
 import type {
   Capabilities,
@@ -32,9 +31,10 @@ import type {
   Usage,
   Write
 } from "./internal/EngineContract.ts"
+import { defaultTrash, erasableAt, type Lifetime, revisionsKept } from "./Revision.ts"
+import * as TenantIndex from "./TenantIndex.ts"
 import * as Vectors from "./Vectors.ts"
 import type { Sidecar } from "./Vectors.ts"
-import { defaultTrash, erasableAt, type Lifetime, revisionsKept } from "./Version.ts"
 
 /** The engine's contract: `Engine`, `Stored`, `Needs` and the rest. */
 export type * from "./internal/EngineContract.ts"
@@ -76,7 +76,7 @@ export interface Primitives {
    * has no `exclusive` answers `conflict` where a revision has moved on or a `unique` key is taken, and `make` reads again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs a read and its commit with every other process shut out; inside, `read` and `catalog` are current. */
+  /** Runs a read and its commit with every other process shut out; inside, `read` and `tenantIndex` are current. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
@@ -92,8 +92,10 @@ export interface Primitives {
       self: Effect.Effect<A, MemoryError.MemoryError>
     ) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
-  /** The catalog that the backend keeps in memory anyway, always current. Default: made of `scan`, kept current by our commits. */
-  readonly catalog?: ((tenant: string) => Effect.Effect<Catalog.Catalog, MemoryError.MemoryError>) | undefined
+  /** The tenant index that the backend keeps in memory anyway, always current. Default: made of `scan`, kept current by our commits. */
+  readonly tenantIndex?:
+    | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
+    | undefined
   /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one, and the store has no `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
@@ -134,8 +136,8 @@ interface Source {
   /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
   readonly locks: TenantLocks
-  readonly changes: Changes.Changes
-  readonly catalogs: Map<string, Catalog.Catalog>
+  readonly changeFeed: ChangeFeed.ChangeFeed
+  readonly tenantIndexes: Map<string, TenantIndex.TenantIndex>
   /** Tenants with vectors of texts that were erased. */
   readonly unswept: Set<string>
 }
@@ -157,11 +159,11 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     isShared: capabilities?.shared ?? false,
     trash: Duration.toMillis(primitives.trash ?? defaultTrash),
     locks: makeTenantLocks(),
-    changes: Changes.make(),
-    catalogs: new Map(),
+    changeFeed: ChangeFeed.make(),
+    tenantIndexes: new Map(),
     unswept: new Set()
   }
-  const catalogOf = (tenant: string) => catalogBeside(source, tenant)
+  const tenantIndexOf = (tenant: string) => catalogBeside(source, tenant)
   return {
     capabilities: {
       writable: capabilities?.writable ?? true,
@@ -172,19 +174,19 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     read: primitives.read,
     revisions: (tenant, id, limit) => revisions(source, tenant, id, limit),
     transact: (tenant, needs, decide) => transact(source, tenant, needs, decide),
-    ...Catalog.queries({
-      catalogOf,
+    ...TenantIndex.queries({
+      tenantIndexOf,
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.catalog === undefined && { changed: undefined }), // a catalog for each call
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a tenant index for each call
     analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
-    changes: source.changes.stream,
+    changes: source.changeFeed.stream,
     vectors: sidecar && Vectors.ofSidecar(
       sidecar,
-      catalogOf,
+      tenantIndexOf,
       prune(source)
     ),
     secret: primitives.secret,
@@ -192,35 +194,35 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
   }
 }
 
-const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Catalog.Catalog> =>
+const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() => {
-    const catalog = Catalog.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings(tenant) })
+    const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings(tenant) })
     return Effect.as(
-      Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => catalog.set(row.record.id, row))),
-      catalog
+      Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => tenantIndex.set(row.record.id, row))),
+      tenantIndex
     )
   })
 
-/** Returns the catalog of a tenant. Its caller holds the tenant's lock: a scan beside a commit would miss it. */
-const catalogOf = (source: Source, tenant: string): Io<Catalog.Catalog> => {
-  const { catalogs, isShared, primitives } = source
-  if (primitives.catalog) return primitives.catalog(tenant)
+/** Returns the index of a tenant. Its caller holds the tenant's lock: a scan beside a commit would miss it. */
+const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> => {
+  const { tenantIndexes, isShared, primitives } = source
+  if (primitives.tenantIndex) return primitives.tenantIndex(tenant)
   if (isShared) return scanned(source, tenant)
-  const known = catalogs.get(tenant)
+  const known = tenantIndexes.get(tenant)
   return known
     ? Effect.succeed(known)
-    : Effect.tap(scanned(source, tenant), (catalog) =>
+    : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (catalog.size() > 0) catalogs.set(tenant, catalog) // an empty one is not kept: callers could ask for any number of tenants
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // an empty one is not kept: callers could ask for any number of tenants
       }))
 }
 
-/** Returns the catalog of a tenant, for a reader. */
-const catalogBeside = (source: Source, tenant: string): Io<Catalog.Catalog> =>
+/** Returns the index of a tenant, for a reader. */
+const catalogBeside = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
-    source.catalogs.has(tenant) || source.primitives.catalog || source.isShared
-      ? catalogOf(source, tenant)
-      : source.locks.withLock(tenant)(Effect.suspend(() => catalogOf(source, tenant)))
+    source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared
+      ? tenantIndexOf(source, tenant)
+      : source.locks.withLock(tenant)(Effect.suspend(() => tenantIndexOf(source, tenant)))
   )
 
 const revisions = ({ primitives }: Source, tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
@@ -240,8 +242,8 @@ const tombstones = (
       (rows) => rows.flatMap(Option.toArray)
     )
   }
-  if (primitives.tombstones === undefined && primitives.catalog === undefined) {
-    return Effect.map(catalogBeside(source, tenant), (catalog) => catalog.tombstones())
+  if (primitives.tombstones === undefined && primitives.tenantIndex === undefined) {
+    return Effect.map(catalogBeside(source, tenant), (tenantIndex) => tenantIndex.tombstones())
   }
   const all = primitives.tombstones ??
     ((tenant) => Stream.filter(primitives.scan(tenant), ({ forgotten }) => forgotten))
@@ -284,8 +286,8 @@ const attempt = <A>(
 
 const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: past }: Needs): Io<Found> =>
   Effect.gen(function*() {
-    const catalog = dedupeKeys.length > 0 ? yield* catalogOf(source, tenant) : undefined
-    if (catalog !== undefined) yield* catalog.held
+    const tenantIndex = dedupeKeys.length > 0 ? yield* tenantIndexOf(source, tenant) : undefined
+    if (tenantIndex !== undefined) yield* tenantIndex.held
     const read = yield* source.primitives.read(tenant, ids)
     const rows = new Map(read.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
     const kept = yield* Effect.forEach(
@@ -293,22 +295,22 @@ const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: pa
       (id) => Effect.map(revisions(source, tenant, id, revisionsKept), (all) => [id, all] as const)
     )
     const now = yield* Clock.currentTimeMillis
-    const holders = dedupeKeys.map((key) => [key, catalog?.holders(key, now, ids.length + 1) ?? []] as const)
+    const holders = dedupeKeys.map((key) => [key, tenantIndex?.holders(key, now, ids.length + 1) ?? []] as const)
     return { now, rows, holders: new Map(holders), revisions: new Map(kept) }
   })
 
 const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<Write>, isQuiet: boolean) =>
   Effect.gen(function*() {
     yield* source.primitives.commit(tenant, stepsOf(rows, writes))
-    const catalog = source.catalogs.get(tenant)
-    for (const { id, next } of writes) catalog?.set(id, next?.stored)
+    const tenantIndex = source.tenantIndexes.get(tenant)
+    for (const { id, next } of writes) tenantIndex?.set(id, next?.stored)
     const litters = writes.some(({ id, next }) => {
       const scope = rows.get(id)?.record.scope
       return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are not embedded
     })
     if (litters) source.unswept.add(tenant)
     yield* sweep(source, tenant)
-    if (!isQuiet) yield* source.changes.publish(tenant, Changes.changesOf(rows, writes))
+    if (!isQuiet) yield* source.changeFeed.publish(tenant, ChangeFeed.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
 /** Returns the writes as a backend takes them: each with the revision that it replaces. */
@@ -326,8 +328,8 @@ const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { sidecar }, unswept } = source
     if (sidecar === undefined || !unswept.has(tenant)) return Effect.void
-    return catalogOf(source, tenant).pipe(
-      Effect.flatMap((catalog) => catalog.texts().prepared),
+    return tenantIndexOf(source, tenant).pipe(
+      Effect.flatMap((tenantIndex) => tenantIndex.texts().prepared),
       Effect.flatMap((texts) => sidecar.retain(tenant, texts)),
       Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
       Effect.catchAll((error) => Effect.logWarning("vectors of erased texts could not be removed", error))
@@ -339,8 +341,8 @@ const prune = (source: Source): Io<void> =>
     for (const tenant of yield* source.primitives.tenants) {
       const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
       if (size === 0) continue
-      const catalog = yield* catalogBeside(source, tenant)
-      const texts = yield* catalog.texts().prepared
+      const tenantIndex = yield* catalogBeside(source, tenant)
+      const texts = yield* tenantIndex.texts().prepared
       if (texts.isLittered(size)) source.unswept.add(tenant)
     }
     for (const tenant of Array.from(source.unswept)) {

@@ -32,10 +32,10 @@ import {
   namesOf,
   pathOf,
   wholeNameOf
-} from "./internal/Names.ts"
+} from "./internal/RecordNames.ts"
 
 /** The metadata key of the names that a renamed file had: see `internal/Names.ts`. */
-export { formerNames } from "./internal/Names.ts"
+export { formerNames } from "./internal/RecordNames.ts"
 
 /** The other end of a link. */
 export interface Linked {

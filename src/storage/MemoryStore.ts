@@ -155,12 +155,12 @@ export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 /** A sidecar of vectors that is gone with the process. */
 export { vectorsInMemory }
 /** Makes a feed of changes: publish events to it, and pass its `of` as `outside`. */
-export { make as changeFeed } from "./Changes.ts"
+export { make as changeFeed } from "./ChangeFeed.ts"
 /** Number of its own changes by which a stream of changes may fall behind before it fails. Read as the stream is run; 65,536. */
-export { ChangesCapacity } from "./Changes.ts"
+export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
 /** The number of kept revisions of a record, 20 with the current one; and a row as compaction looks at it. */
-export { type Lifetime, revisionsKept } from "./Version.ts"
+export { type Lifetime, revisionsKept } from "./Revision.ts"
 
 /**
  * Makes a store of an engine, or of primitives. Spans, metrics and errors call it `name`. Erases what is due before it returns; see

@@ -2,13 +2,13 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { invalid } from "../domain/Check.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
+import { invalid } from "../domain/Validation.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import { type Embeddings, TenantEmbeddings } from "../ranking/VectorIndex.ts"
-import type { Catalog } from "./Catalog.ts"
-import { indexOf } from "./Catalog.ts"
 import type { EngineVectors, Unembedded } from "./internal/EngineContract.ts"
+import type { TenantIndex } from "./TenantIndex.ts"
+import { indexOf } from "./TenantIndex.ts"
 
 /** A text that has no vector yet, and its hash. */
 export type { Unembedded }
@@ -92,10 +92,10 @@ export const make = (engine: EngineVectors): Vectors => ({
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
 
-/** Makes the vectors of an engine from a sidecar and the catalogs of its tenants. `prune` is the engine's own. */
+/** Makes the vectors of an engine from a sidecar and the indexes of its tenants. `prune` is the engine's own. */
 export const ofSidecar = (
   { append, embeddings, follow, models }: Sidecar,
-  catalogOf: (tenant: string) => Effect.Effect<Catalog, MemoryError>,
+  tenantIndexOf: (tenant: string) => Effect.Effect<TenantIndex, MemoryError>,
   prune: Effect.Effect<void, MemoryError>
 ): EngineVectors => ({
   prune,
@@ -109,15 +109,15 @@ export const ofSidecar = (
   pending: (tenant, model, limit) =>
     Effect.gen(function*() {
       yield* follow(tenant, model)
-      const catalog = yield* catalogOf(tenant)
-      const texts = yield* catalog.texts().prepared
+      const tenantIndex = yield* tenantIndexOf(tenant)
+      const texts = yield* tenantIndex.texts().prepared
       return texts.pending(model, limit, yield* Clock.currentTimeMillis)
     }),
   attach: append,
   near: (sight, asked, model, vector, depth) =>
     Effect.zipRight(
       follow(sight.tenant, model),
-      Effect.flatMap(indexOf(catalogOf(sight.tenant)), (index) =>
+      Effect.flatMap(indexOf(tenantIndexOf(sight.tenant)), (index) =>
         Effect.map(
           EventLoop.steps(() => index.prepareNear(model, atATime)),
           () => index.near(sight, asked, model, vector, depth)

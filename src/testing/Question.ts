@@ -232,7 +232,7 @@ export const expected = (question: Question, model: Model, resolve: Resolve, gis
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 
 /** The ids that a store has minted so far. */
-export interface Minting {
+export interface MintedIds {
   /** Returns the id of a name. A number is taken modulo the number of minted ids. */
   readonly resolve: Resolve
   /** Remembers the ids that an answer shows to be minted. */
@@ -241,8 +241,8 @@ export interface Minting {
   readonly anonymous: (answer: unknown) => string
 }
 
-/** Makes a `Minting` without ids. */
-export const minting = (): Minting => {
+/** Makes a `MintedIds` without ids. */
+export const mintedIds = (): MintedIds => {
   const minted: Array<MemoryId> = []
   return {
     resolve: (name) => typeof name === "string" ? id(name) : minted[name % minted.length] ?? id("nobody"),

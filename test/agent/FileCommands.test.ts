@@ -197,7 +197,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.match(yield* his({ command: "view", path }), /does not exist/)
       assert.notInclude(yield* his({ command: "view", path: "/memories" }), "same.md")
       yield* his({ command: "create", path, file_text: "bob's" })
-      yield* his({ command: "delete", path: path })
+      yield* his({ command: "delete", path })
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 

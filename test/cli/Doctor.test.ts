@@ -17,7 +17,7 @@ import * as Outbox from "../../src/harness/Outbox.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
-import * as Embedding from "../../src/storage/Embedding.ts"
+import * as EmbeddingSync from "../../src/storage/EmbeddingSync.ts"
 import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
 import { raw } from "../sqlite/File.ts"
 import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
@@ -100,7 +100,7 @@ describe.each(stores)("doctor on %s", (_, address) => {
         Effect.gen(function*() {
           const put = yield* store.put(ada, [note("green tea"), note("black coffee"), note("orbital rocket")])
           const Words = yield* Effect.scoped(Layer.build(Embedder.layerWordVectors))
-          const embedding = Embedding.make(store, Context.get(Words, Embedder.Embedder))
+          const embedding = EmbeddingSync.make(store, Context.get(Words, Embedder.Embedder))
           yield* embedding.keep("default", [put[0]!.record], "add")
         }).pipe(Effect.provide(NodeContext.layer)))
       const { findings } = yield* sick(["doctor", ...store])

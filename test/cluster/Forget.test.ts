@@ -12,7 +12,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
 import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as OutboxState from "../../src/harness/Outbox/OutboxState.ts"
-import * as LineEntity from "../../src/harness/OutboxCluster/LineEntity.ts"
+import * as ConversationEntity from "../../src/harness/OutboxCluster/ConversationEntity.ts"
 import * as WritePolicy from "../../src/harness/WritePolicy.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { model, never, opened, remembered, rows, settled, users } from "../harness/Outboxes.ts"
@@ -134,7 +134,7 @@ describe("a cluster", () => {
       const { calls, extract } = model()
       const outbox = yield* openedOn(cluster, store, { extract }, { trigger: ExtractionTrigger.invocation })
       const lines = yield* Effect.provide(
-        LineEntity.client(LineEntity.make("default")),
+        ConversationEntity.client(ConversationEntity.make("default")),
         cluster as Context.Context<Sharding.Sharding | MessageStorage.MessageStorage> // a part of it
       )
       yield* outbox.append(ada, "s", users("a"))

@@ -15,7 +15,7 @@ const spread = Federated.layer({ a: memory, b: memory, c: memory }, {
 MemoryStoreContract.suite("spread by kind", spread, { courses: coursesOfComposed })
 
 const mirrored = Federated.layer({
-  copies: { layer: MemoryStore.layerInMemory, mirror: () => true },
+  copies: { layer: MemoryStore.layerInMemory, state: () => true },
   vault: { layer: stores.markdown, writable: true }
 })
 

@@ -8,18 +8,18 @@ import * as TestContext from "effect/TestContext"
 import type { Engine, Found, Write } from "../../src/storage/Engine.ts"
 import type { Law } from "../../src/testing/Law.ts"
 import * as Batches from "../../src/testing/laws/Batches.ts"
+import * as ChangeFeed from "../../src/testing/laws/ChangeFeed.ts"
+import * as Concurrency from "../../src/testing/laws/Concurrency.ts"
 import * as Forgetting from "../../src/testing/laws/Forgetting.ts"
 import * as Identity from "../../src/testing/laws/Identity.ts"
 import * as Links from "../../src/testing/laws/Links.ts"
-import * as Meeting from "../../src/testing/laws/Meeting.ts"
 import * as Refusals from "../../src/testing/laws/Refusals.ts"
 import * as Relevance from "../../src/testing/laws/Relevance.ts"
 import * as Retrieval from "../../src/testing/laws/Retrieval.ts"
-import * as Sight from "../../src/testing/laws/Sight.ts"
-import * as Telling from "../../src/testing/laws/Telling.ts"
 import * as Time from "../../src/testing/laws/Time.ts"
 import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as Vectors from "../../src/testing/laws/Vectors.ts"
+import * as Visibility from "../../src/testing/laws/Visibility.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { layerOf } from "../storage/engines.ts"
 
@@ -256,14 +256,14 @@ const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
   "tombstones are not found": Forgetting.laws,
   "earlier revisions are not found": Forgetting.laws,
   "a transaction has the time of the store's beginning": Time.laws,
-  "a transaction reads before it locks": Meeting.laws,
+  "a transaction reads before it locks": Concurrency.laws,
   "a refusal is an answer": Refusals.laws,
   "writes are applied in reverse": Batches.laws,
   "the last write is lost": Batches.laws,
   "what is erased stays": Forgetting.laws,
   "what is erased leaves a tombstone": Forgetting.laws,
   "tombstones are not read": [...Trashing.laws, ...Forgetting.laws],
-  "rows of all tenants are one tenant's": Sight.laws,
+  "rows of all tenants are one tenant's": Visibility.laws,
   "tombstones are never due": Trashing.laws,
   "tombstones are due at once": Trashing.laws,
   "what expires is never due": Time.laws,
@@ -286,13 +286,13 @@ const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
     "a page has what is out of sight",
     "what is out of sight matches",
     "matches of another tenant are found"
-  ].map((name) => [name, [...Sight.laws, ...Relevance.laws]])),
+  ].map((name) => [name, [...Visibility.laws, ...Relevance.laws]])),
   "the trash has the records that are there": Trashing.laws,
   "the furthest vectors come first": Vectors.laws,
   "vectors out of sight are near": Vectors.laws,
   "nobody awaits a vector": Vectors.laws,
-  "changes do not say what was there before": Telling.laws,
-  "changes of one tenant are told to all": Telling.laws,
+  "changes do not say what was there before": ChangeFeed.laws,
+  "changes of one tenant are told to all": ChangeFeed.laws,
   "pending texts are those of nobody": Vectors.laws
 }
 

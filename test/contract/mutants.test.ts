@@ -496,8 +496,8 @@ const mutants: Readonly<Record<string, Store>> = {
   })),
   "tenants' ids are minted in one sequence": MemoryStore.layerInMemory.pipe(
     Layer.provide(Layer.effect(
-      Transaction.SharedMinting,
-      Effect.map(Transaction.makeMinting, ({ next }): Transaction.Minting => ({ next: () => next("all") }))
+      Transaction.SharedIdGenerator,
+      Effect.map(Transaction.makeIdGenerator, ({ next }): Transaction.IdGenerator => ({ next: () => next("all") }))
     ))
   ),
   "minted ids go anywhere": broken((store) => ({

@@ -8,9 +8,9 @@ import * as TestClock from "effect/TestClock"
 import { user } from "../../src/domain/Message.ts"
 import * as Trigger from "../../src/harness/ExtractionTrigger.ts"
 
-const said: Trigger.Happening = { _tag: "Message", message: user("tea"), sequence: 0 }
-const turnEnd: Trigger.Happening = { _tag: "TurnEnd" }
-const sessionEnd: Trigger.Happening = { _tag: "SessionEnd" }
+const said: Trigger.TriggerEvent = { _tag: "Message", message: user("tea"), sequence: 0 }
+const turnEnd: Trigger.TriggerEvent = { _tag: "TurnEnd" }
+const sessionEnd: Trigger.TriggerEvent = { _tag: "SessionEnd" }
 
 /** Until every fiber has gone as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
@@ -18,15 +18,15 @@ const settled = Effect.repeatN(Effect.yieldNow(), 100)
 /** One conversation that the trigger follows. */
 const followed = (trigger: Trigger.ExtractionTrigger) =>
   Effect.gen(function*() {
-    const happenings = yield* Queue.unbounded<Trigger.Happening>()
+    const events = yield* Queue.unbounded<Trigger.TriggerEvent>()
     let fired = 0
-    yield* trigger.fires(Stream.fromQueue(happenings)).pipe(
+    yield* trigger.fires(Stream.fromQueue(events)).pipe(
       Stream.runForEach(() => Effect.sync(() => fired++)),
       Effect.forkScoped
     )
     yield* settled
     return {
-      tell: (...all: ReadonlyArray<Trigger.Happening>) => Effect.zipRight(Queue.offerAll(happenings, all), settled),
+      tell: (...all: ReadonlyArray<Trigger.TriggerEvent>) => Effect.zipRight(Queue.offerAll(events, all), settled),
       fired: () => fired
     }
   })
@@ -83,9 +83,9 @@ describe("ExtractionTrigger", () => {
 
   it.scoped("a trigger of one's own is a stream of what happens to a stream of now", () =>
     Effect.gen(function*() {
-      const urgent = Trigger.make("urgent", (happenings) =>
-        happenings.pipe(
-          Stream.filter((happening) => happening._tag === "Message" && /remember/.test(happening.message.content)),
+      const urgent = Trigger.make("urgent", (events) =>
+        events.pipe(
+          Stream.filter((event) => event._tag === "Message" && /remember/.test(event.message.content)),
           Stream.as(undefined)
         ))
       const { fired, tell } = yield* followed(urgent)
@@ -120,7 +120,7 @@ describe("ExtractionTrigger", () => {
   for (const trigger of triggers) {
     it.scoped(`the watch of ${trigger.name} fires exactly when its stream does`, () =>
       Effect.gen(function*() {
-        const events = FastCheck.constantFrom<Trigger.Happening | number>(said, turnEnd, sessionEnd, 10, 30, 60)
+        const events = FastCheck.constantFrom<Trigger.TriggerEvent | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {
           const { fired, tell } = yield* followed(trigger)
           const watch = trigger.watch!()
@@ -144,7 +144,7 @@ describe("ExtractionTrigger", () => {
   }
 
   it("any has no watch if one of its triggers has none", () => {
-    const own = Trigger.make("own", (happenings) => Stream.as(happenings, undefined))
+    const own = Trigger.make("own", (events) => Stream.as(events, undefined))
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 

@@ -77,7 +77,7 @@ export const opened = (
 /** Never by itself. */
 export const never: Outbox.ExtractionConfig["trigger"] = {
   name: "never",
-  fires: (happenings) => Stream.drain(happenings),
+  fires: (events) => Stream.drain(events),
   issues: []
 }
 

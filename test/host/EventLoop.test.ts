@@ -86,7 +86,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
 describe("EventLoop.makeLine", () => {
   it.live("runs effects one after the other as they came, whether they succeed, fail or are interrupted, waiting or at work", () =>
     Effect.gen(function*() {
-      const inLine = EventLoop.makeLine()
+      const inLine = EventLoop.makeSerialQueue()
       const go = yield* Deferred.make<void>()
       const began: Array<number> = []
       let inside = 0

@@ -5,7 +5,7 @@ import { type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
-import * as Memory from "../../src/storage/Embedding.ts"
+import * as EmbeddingSync from "../../src/storage/EmbeddingSync.ts"
 import { layerInMemory, MemoryStore } from "../../src/storage/MemoryStore.ts"
 import * as World from "./world.ts"
 
@@ -117,7 +117,7 @@ describe("Embedder.calibrate", () => {
   it.effect("what an embedder says of its cosines goes with every question, through batches and caches", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
-      const query = yield* Memory.make(yield* MemoryStore, embedder).query("tea")
+      const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")
       assert.deepStrictEqual({ ...query, vector: [] }, { model: "crowded", vector: [], ...embedder.calibration! })
     }).pipe(Effect.provide(layerInMemory)))
 })

@@ -1,19 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import { Arena } from "../../src/ranking/internal/DocIds.ts"
 import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
-import { Arena } from "../../src/ranking/internal/Slots.ts"
 import { random } from "./random.ts"
 
 const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
-/** The scores of the documents that hold any of the terms, by slot, and in how many documents each term is. */
+/** The scores of the documents that hold any of the terms, by doc id, and in how many documents each term is. */
 const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArray<string>) => {
   index.match(index.view(sight), asked)
-  const slots = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
+  const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
   const answer = {
-    scores: slots.map((slot) => [slot, index.scores.data[slot]]),
-    frequencies: slots.map((slot) => index.frequenciesIn(slot)),
+    scores: docs.map((doc) => [doc, index.scores.data[doc]]),
+    frequencies: docs.map((doc) => index.frequenciesIn(doc)),
     holders: [...index.documentFrequencies]
   }
   index.clear()
@@ -33,23 +33,23 @@ describe("InvertedIndex", () => {
           const held = new Set(many(1 + below(8), () => of(terms)))
           const words = Array.from(held, (term) => [term, 2 * (1 + below(300)) + below(2)] as const).flat()
           const [scope, until] = [of(scopes), next() < 0.2 ? 50 : Infinity]
-          const slot = plain.addCounted(scope, words, words.length / 2, until)
-          assert.strictEqual(packed.addCounted(scope, words, words.length / 2, until), slot)
-          live.add(slot)
+          const doc = plain.addCounted(scope, words, words.length / 2, until)
+          assert.strictEqual(packed.addCounted(scope, words, words.length / 2, until), doc)
+          live.add(doc)
         } else if (chance < 0.7 && live.size > 0) {
-          const slot = of(Array.from(live))
-          live.delete(slot)
-          plain.remove(slot)
-          packed.remove(slot)
+          const doc = of(Array.from(live))
+          live.delete(doc)
+          plain.remove(doc)
+          packed.remove(doc)
         } else if (chance < 0.8) packed.pack()
         else if (chance < 0.83) {
           const made = plain.compacted()
           plain = made.index
           packed = packed.compacted().index
           const kept = Array.from(made.kept)
-          const still = kept.flatMap((old, slot) => live.has(old) ? [slot] : [])
+          const still = kept.flatMap((old, doc) => live.has(old) ? [doc] : [])
           live.clear()
-          for (const slot of still) live.add(slot)
+          for (const doc of still) live.add(doc)
         } else {
           const viewer = of([Viewer.everyone(), Viewer.make({ userId: "ada" }), Viewer.make({ userId: "bob" })])
           const sight = Viewer.sightOf(viewer, of([0, 100]))

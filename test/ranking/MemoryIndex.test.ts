@@ -474,17 +474,17 @@ describe("whyNot", () => {
 describe("InvertedIndex", () => {
   it("a copy without tombstones answers the same, and has forgotten the words and scopes of what is gone", () => {
     const index = new InvertedIndex()
-    const slots = Array.from(
+    const docs = Array.from(
       { length: 100 },
       (_, n) => index.add({ userId: `u${n}` }, { texts: [["tea", `w${n}`]], tags: ["tea"] }, Infinity)
     )
-    for (const slot of slots) if (slot % 10 !== 3) index.remove(slot)
+    for (const doc of docs) if (doc % 10 !== 3) index.remove(doc)
     const { index: copy, kept } = index.compacted()
     assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
-    assert.deepStrictEqual([copy.slots, copy.live], [10, 10])
+    assert.deepStrictEqual([copy.docs, copy.live], [10, 10])
     const scores = (of: InvertedIndex, term: string) => {
       of.match(of.view(Viewer.sightOf(system, 0)), [term])
-      const found = Array.from(of.matches.data.subarray(0, of.matched), (slot) => of.scores.data[slot]!)
+      const found = Array.from(of.matches.data.subarray(0, of.matched), (doc) => of.scores.data[doc]!)
       of.clear()
       return found
     }

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
+import { TopKBounds } from "../../src/ranking/internal/DocIds.ts"
 import { listing, makeKernel, QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts"
-import { TopKBounds } from "../../src/ranking/internal/Slots.ts"
 import { cosineSimilarity } from "../../src/ranking/VectorIndex.ts"
 import { scattered, uniform } from "./vectors.ts"
 
@@ -66,18 +66,18 @@ describe("QuantizedVectors", () => {
       const rows = scattered(30, dimensions, 0, dimensions)
       rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))
       rows.push(rows[0]!.map((number, i) => i === 0 ? 1e6 : number), rows[0]!.map((number) => 1e-35 * number))
-      const sieve = QuantizedVectors.make(dimensions)!
-      rows.forEach((row, slot) => assert.isTrue(sieve.set(slot, row, lengthOf(row))))
+      const quantized = QuantizedVectors.make(dimensions)!
+      rows.forEach((row, doc) => assert.isTrue(quantized.set(doc, row, lengthOf(row))))
       for (const query of rows) {
         const offers = new Map<number, readonly [least: number, most: number]>()
-        const contenders = new TopKBounds(1_000)
-        contenders.offer = (slot, least, most) => void offers.set(slot, [least, most])
-        sieve.sift(query, lengthOf(query), undefined, rows.length, contenders, undefined)
+        const bounds = new TopKBounds(1_000)
+        bounds.offer = (doc, least, most) => void offers.set(doc, [least, most])
+        quantized.offerBounds(query, lengthOf(query), undefined, rows.length, bounds, undefined)
         assert.strictEqual(offers.size, rows.length)
-        for (const [slot, [least, most]] of offers) {
-          const cosine = cosineSimilarity(query, rows[slot]!)
+        for (const [doc, [least, most]] of offers) {
+          const cosine = cosineSimilarity(query, rows[doc]!)
           assert.isTrue(least <= cosine && cosine <= most, `${dimensions}: ${least} ${cosine} ${most}`)
-          if (slot < 30) assert.isBelow(most - least, dimensions > 5_000 ? 0.2 : 0.05)
+          if (doc < 30) assert.isBelow(most - least, dimensions > 5_000 ? 0.2 : 0.05)
         }
       }
     }
@@ -92,13 +92,13 @@ describe("TopKBounds", () => {
     const bounds = FastCheck.tuple(FastCheck.integer({ min: 0, max: 30 }), FastCheck.integer({ min: 0, max: 4 }))
     FastCheck.assert(
       FastCheck.property(FastCheck.array(bounds), FastCheck.integer({ min: 1, max: 9 }), (all, limit) => {
-        const contenders = new TopKBounds(limit)
-        all.forEach(([least, width], slot) => contenders.offer(slot, least, least + width))
+        const bounds = new TopKBounds(limit)
+        all.forEach(([least, width], doc) => bounds.offer(doc, least, least + width))
         const bar = all.map(([least]) => least).sort((a, b) => b - a)[limit - 1] ?? -Infinity
-        assert.strictEqual(contenders.bar, bar)
+        assert.strictEqual(bounds.bar, bar)
         assert.deepStrictEqual(
-          contenders.all,
-          all.flatMap(([least, width], slot) => least + width >= bar ? [slot] : [])
+          bounds.all,
+          all.flatMap(([least, width], doc) => least + width >= bar ? [doc] : [])
         )
       }),
       { seed: 1, numRuns: 1_000 }

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import { noClues } from "../../src/ranking/internal/Conversations.ts"
 import * as Ranker from "../../src/ranking/internal/Ranker.ts"
+import { noClues } from "../../src/ranking/internal/SessionIndex.ts"
 import { naughty } from "./world.ts"
 
 const ada = Viewer.make({ userId: "Ada" })

@@ -24,13 +24,13 @@ describe("the order of time", () => {
     FastCheck.assert(
       property(array(tuple(integer({ min: 0, max: 8 }), boolean()), { maxLength: 40 }), (course) => {
         const index = new RecencyIndex()
-        course.forEach(([createdAt, isAsked], slot) => {
-          index.add(slot, { id: world.id(`${slot}`), createdAt })
+        course.forEach(([createdAt, isAsked], doc) => {
+          index.add(doc, { id: world.id(`${doc}`), createdAt })
           if (!isAsked) return
-          const slots = Array.from({ length: slot + 1 }, (_, slot) => slot)
-          const expected = slots.toSorted((a, b) => index.newestFirst(b, a))
+          const docs = Array.from({ length: doc + 1 }, (_, doc) => doc)
+          const expected = docs.toSorted((a, b) => index.newestFirst(b, a))
           assert.deepStrictEqual(index.all(), expected)
-          for (const at of slots) {
+          for (const at of docs) {
             const position = { id: world.id(`${at}`), recency: course[at]![0] }
             assert.strictEqual(index.after(index.all(), position), expected.indexOf(at))
           }
@@ -44,24 +44,24 @@ describe("the order of time", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
-    for (let slot = 0; slot < count; slot++) {
-      index.add(slot, { id: world.id(`${slot}`), createdAt: Math.floor(next() * 100) })
+    for (let doc = 0; doc < count; doc++) {
+      index.add(doc, { id: world.id(`${doc}`), createdAt: Math.floor(next() * 100) })
     }
     const before = index.compared
     const all = index.all()
     assert.isAtMost(index.compared - before, 3 * count)
-    const expected = Array.from({ length: count }, (_, slot) => slot).sort((a, b) => index.newestFirst(b, a))
+    const expected = Array.from({ length: count }, (_, doc) => doc).sort((a, b) => index.newestFirst(b, a))
     assert.deepStrictEqual(all, expected)
   })
 
   it("costs what came out of order, and not all that there is", () => {
     const index = counting()
-    for (let slot = 0; slot < 20_000; slot++) index.add(slot, { id: world.id(`${slot}`), createdAt: slot })
+    for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)
     index.compared = 0
-    for (let slot = 20_000; slot < 20_100; slot++) {
-      index.add(slot, { id: world.id(`${slot}`), createdAt: 20_000 }) // of one millisecond
-      assert.lengthOf(index.all(), slot + 1)
+    for (let doc = 20_000; doc < 20_100; doc++) {
+      index.add(doc, { id: world.id(`${doc}`), createdAt: 20_000 }) // of one millisecond
+      assert.lengthOf(index.all(), doc + 1)
     }
     assert.isAtMost(index.compared, 100 * 400)
   })

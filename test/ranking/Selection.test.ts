@@ -33,9 +33,9 @@ const make = (examined?: number) => {
     },
     remove: (one: MemoryRecord["id"]) => matcher.remove(one),
     search: (viewer: Viewer.Any, query: MemoryQuery, now: number) =>
-      Searcher.atOnce(Searcher.search(retrieval, options, viewer, query, now)),
+      Searcher.runSynchronously(Searcher.search(retrieval, options, viewer, query, now)),
     list: (viewer: Viewer.Any, query: MemoryQuery, now: number) =>
-      Searcher.atOnce(Searcher.list(retrieval, viewer, query, now))
+      Searcher.runSynchronously(Searcher.list(retrieval, viewer, query, now))
   }
   const matcher = new Matcher<MemoryRecord>({
     tokenizer: analyzer.index,

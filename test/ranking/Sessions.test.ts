@@ -110,12 +110,12 @@ const foundIn = (
   const best = matches[0]?.score ?? 0
   const chosen = matches.slice(0, 40).map(({ id }) => id)
   const beside = chosen.slice(0, 10).flatMap((one) => turnsAt(one, [-2, -1, 1, 2])).filter(isMeant)
-  const contenders = new Set([...chosen, ...beside])
+  const candidates = new Set([...chosen, ...beside])
   const { rank } = Ranker.make(query.text, now, { conversation: 1, ranker: 1 })
-  const ranks = new Map(Array.from(contenders, (one) => [one, rank(cluesOf(one), best)]))
+  const ranks = new Map(Array.from(candidates, (one) => [one, rank(cluesOf(one), best)]))
   const below = Math.min(...ranks.values()) / best
   for (const { id, score } of matches) if (!ranks.has(id)) ranks.set(id, below * score)
-  const most = Math.max(...Array.from(contenders, (one) => ranks.get(one)!))
+  const most = Math.max(...Array.from(candidates, (one) => ranks.get(one)!))
   const weigh = Scorer.score(query)
   return Array.from(ranks)
     .map(([one, value]) => {

@@ -4,7 +4,7 @@ import { QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts
 import { cosineSimilarity, make, type VectorIndex } from "../../src/ranking/VectorIndex.ts"
 import { gaussian, scattered } from "./vectors.ts"
 
-/** With and without a sieve. */
+/** With and without quantised vectors. */
 const sorts = { sieved: 0, plain: Infinity }
 
 const naive = (
@@ -18,8 +18,8 @@ const naive = (
     .sort((a, b) => b.score - a.score)
     .slice(0, limit)
 
-const filled = (rows: ReadonlyArray<Float32Array>, sieveFrom?: number): VectorIndex<number> => {
-  const index = make<number>(rows[0]!.length, { sieveFrom })
+const filled = (rows: ReadonlyArray<Float32Array>, quantizeFrom?: number): VectorIndex<number> => {
+  const index = make<number>(rows[0]!.length, { quantizeFrom })
   rows.forEach((row, id) => index.add(id, row))
   return index
 }
@@ -103,7 +103,7 @@ describe("VectorIndex", () => {
         for (const n of [3, 500, 1_999]) rows[n] = rows[2]!
         rows[11] = rows[11]!.map((number) => number * 1e30)
         rows[12] = rows[12]!.map((number) => number * 1e-30)
-        const indexes = Object.entries(sorts).map(([sort, sieveFrom]) => [sort, filled(rows, sieveFrom)] as const)
+        const indexes = Object.entries(sorts).map(([sort, quantizeFrom]) => [sort, filled(rows, quantizeFrom)] as const)
         for (const query of [rows[2]!, rows[11]!, rows[12]!, ...scattered(12, dimensions, 0, 8)]) {
           const best = naive(rows.entries(), query, 10)
           for (const [sort, index] of indexes) assert.deepStrictEqual(index.search(query, 10), best, sort)
@@ -113,7 +113,7 @@ describe("VectorIndex", () => {
     }
   })
 
-  for (const [sort, sieveFrom] of Object.entries(sorts)) {
+  for (const [sort, quantizeFrom] of Object.entries(sorts)) {
     it(`${sort}: is every vector by its cosine, to the last bit, through any adding, replacing and removing`, () => {
       const step = FastCheck.record({
         id: FastCheck.integer({ min: 0, max: 120 }),
@@ -127,7 +127,7 @@ describe("VectorIndex", () => {
           vector(5),
           limit,
           (steps, query, limit) => {
-            const index = make<number>(5, { sieveFrom })
+            const index = make<number>(5, { quantizeFrom })
             const rows = new Map<number, Float32Array>()
             for (const { act, id, vector } of steps) {
               if (act === "add") {
@@ -152,7 +152,7 @@ describe("VectorIndex", () => {
 
     it(`${sort}: what fills the place of what went is found as before`, () => {
       const rows = scattered(1_000, 24, 0, 9)
-      const index = filled(rows, sieveFrom)
+      const index = filled(rows, quantizeFrom)
       const left = new Map(rows.entries())
       for (let id = 0; id < 300; id++) {
         index.remove(id * 3)
@@ -163,7 +163,7 @@ describe("VectorIndex", () => {
 
     it(`${sort}: ties keep the order of arrival; what is replaced keeps its place, what comes back is last`, () => {
       const one = Float32Array.of(1, 0)
-      const index = filled(Array.from({ length: 100 }, () => one), sieveFrom)
+      const index = filled(Array.from({ length: 100 }, () => one), quantizeFrom)
       assert.deepStrictEqual(index.search(one, 3).map(({ id }) => id), [0, 1, 2])
       index.remove(0)
       index.add(1, Float32Array.of(2, 0))
@@ -174,7 +174,7 @@ describe("VectorIndex", () => {
     })
 
     it(`${sort}: all zeros have cosine 0, stored or searched for, and stand before what points away`, () => {
-      const index = make<string>(2, { sieveFrom })
+      const index = make<string>(2, { quantizeFrom })
       for (const [id, x] of [["away", -1], ["zero", 0], ["near", 1]] as const) index.add(id, Float32Array.of(x, 0))
       assert.deepStrictEqual(index.search(Float32Array.of(1, 0), 9), [
         { id: "near", score: 1 },
@@ -186,7 +186,7 @@ describe("VectorIndex", () => {
 
     it(`${sort}: one among thousands that may not be seen is found with limit 1`, () => {
       const rows = scattered(3_000, 8, 0, 3)
-      const index = filled(rows, sieveFrom)
+      const index = filled(rows, quantizeFrom)
       const found = naive(rows.entries(), rows[0]!, 3_000).at(-1)!
       assert.deepStrictEqual(index.search(rows[0]!, 1, (id) => id === found.id), [found])
       assert.deepStrictEqual(index.searchAmong(rows[0]!, [-1, found.id], 1), [found])

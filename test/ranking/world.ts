@@ -213,11 +213,11 @@ export const ranked = (
     }
   }
   const words = passing.map(({ id }) => id)
-  const contenders = visible.filter((record) =>
+  const candidates = visible.filter((record) =>
     passes(record) && (words.includes(record) || near(record, [-2, -1, 1, 2]).some((one) => words.includes(one)))
   )
   const most = best(words)
-  return contenders.map((record) => ({ id: record, score: rank(cluesOf(record), most) }))
+  return candidates.map((record) => ({ id: record, score: rank(cluesOf(record), most) }))
 }
 
 /** `[id, score]` of the hits, and how many were cut off by limit and budget. `isPlain`: no record has more than words to rank it. */

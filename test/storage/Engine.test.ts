@@ -18,7 +18,7 @@ import type { Due } from "../../src/storage/Engine.ts"
 import * as Compaction from "../../src/storage/internal/Compaction.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Transaction from "../../src/storage/MemoryStore/internal/Transaction.ts"
-import { entryOf } from "../../src/storage/Version.ts"
+import { entryOf } from "../../src/storage/Revision.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, draft, fact, id, put, system } from "../../src/testing/Sample.ts"
 import { type Call, counting, indexed, inMemory, slow } from "./engines.ts"
@@ -146,10 +146,10 @@ describe("what the library asks of an engine", () => {
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
-      const minting: Transaction.Minting = { next: () => Effect.sync(() => ids.shift()!) } // as many as are asked for
+      const idGenerator: Transaction.IdGenerator = { next: () => Effect.sync(() => ids.shift()!) } // as many as are asked for
       const calls: Array<Call> = []
       const store = yield* MemoryStore.make("minted", counting(engine, calls)).pipe(
-        Effect.provideService(Transaction.SharedMinting, minting)
+        Effect.provideService(Transaction.SharedIdGenerator, idGenerator)
       )
       yield* put(store, draft("one"))
       calls.length = 0
@@ -291,7 +291,7 @@ describe("the engine in memory", () => {
       assert.deepStrictEqual(Chunk.toReadonlyArray(found), tenants)
     }))
 
-  it.effect("keeps no catalog, and no tenant, of whoever only asks", () =>
+  it.effect("keeps no tenant index, and no tenant, of whoever only asks", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)

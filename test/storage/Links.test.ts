@@ -4,7 +4,7 @@ import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { byRecency, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Wikilink from "../../src/domain/Wikilink.ts"
-import { KeyIndex } from "../../src/storage/internal/Names.ts"
+import { KeyIndex } from "../../src/storage/internal/RecordNames.ts"
 import * as Links from "../../src/storage/Links.ts"
 
 const id = (name: string) => MemoryId.stableId(name)

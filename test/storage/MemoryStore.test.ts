@@ -12,7 +12,7 @@ import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import type { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as Changes from "../../src/storage/Changes.ts"
+import * as ChangeFeed from "../../src/storage/ChangeFeed.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { listen } from "../../src/testing/Listener.ts"
@@ -257,7 +257,7 @@ it.effect("data is what its kind's Schema says, and says which field is not; a k
 
 it.effect("a listener that falls too far behind ends with a typed error: nothing is lost unnoticed", () =>
   Effect.gen(function*() {
-    const changes = Changes.make()
+    const changeFeed = ChangeFeed.make()
     const record = yield* Effect.provide(
       Effect.flatMap(MemoryStore.MemoryStore, (store) => put(store, draft("tea"))),
       MemoryStore.layerInMemory
@@ -265,10 +265,10 @@ it.effect("a listener that falls too far behind ends with a typed error: nothing
     const change = { id: record.id, before: undefined, after: record, by: "here" } as const
     let heard = 0
     const listening = yield* Effect.fork(
-      Effect.either(Stream.runForEach(changes.of(ada), () => Effect.sync(() => heard++)))
+      Effect.either(Stream.runForEach(changeFeed.of(ada), () => Effect.sync(() => heard++)))
     )
-    while (heard === 0) yield* Effect.zipRight(changes.publish("default", [change]), Effect.yieldNow())
-    yield* changes.publish("default", Array.from({ length: 70_000 }, () => change))
+    while (heard === 0) yield* Effect.zipRight(changeFeed.publish("default", [change]), Effect.yieldNow())
+    yield* changeFeed.publish("default", Array.from({ length: 70_000 }, () => change))
     const ended = yield* Fiber.join(listening)
     assert.isAtLeast(heard, 65_536)
     assert.isTrue(ended._tag === "Left" && ended.left.reason === "unavailable")

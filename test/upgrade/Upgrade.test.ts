@@ -17,8 +17,8 @@ import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 import type * as Outbox from "../../src/harness/Outbox.ts"
 import * as Resume from "../../src/harness/Resume.ts"
 import * as Completion from "../../src/host/Completion.ts"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Snapshot from "../../src/storage/MemoryStore/Markdown/Snapshot.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import * as Boxes from "../harness/Outboxes.ts"
 import { opened } from "../vault/Place.ts"
 import { all, copy, type Expected, expectedOf, viewerOf } from "./Generation.ts"
@@ -64,9 +64,12 @@ describe("an upgrade", () => {
     "reads the snapshot that a vault has, each record as its file has it",
     (root) =>
       Effect.gen(function*() {
-        const disk = yield* Disk.make(path.join(root, "vault"))
-        const header = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
-        const { entries, isSigned } = yield* Snapshot.readSnapshot(disk, { ...header, kinds: yield* MemoryKind.Kinds })
+        const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
+        const manifest = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
+        const { entries, isSigned } = yield* Snapshot.readSnapshot(vaultFs, {
+          ...manifest,
+          kinds: yield* MemoryKind.Kinds
+        })
         assert.isTrue(isSigned)
         // a hand has edited some of the files since
         const kept = entries.flatMap(({ hash, path: file, row: { record } }) => {
@@ -85,10 +88,10 @@ describe("an upgrade", () => {
     "leaves a snapshot, after one opening, that says of each tombstone when it ends",
     (root) =>
       Effect.gen(function*() {
-        const disk = yield* Disk.make(path.join(root, "vault"))
-        const header = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
+        const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
+        const manifest = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
         const tombstones = Effect.gen(function*() {
-          const { history } = yield* Snapshot.readSnapshot(disk, { ...header, kinds: yield* MemoryKind.Kinds })
+          const { history } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
           const newest = new Map(history?.places.toReversed().map((place) => [`${place.tenant}/${place.id}`, place]))
           return history && Array.from(newest.values()).filter(({ forgotten }) => forgotten)
         })

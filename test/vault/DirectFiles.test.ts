@@ -100,7 +100,7 @@ describe("files reached at once", () => {
         const wrapper: FileSystem.FileSystem = { ...service, ...calls }
         assert.strictEqual(yield* DirectFiles.make(wrapper), wrapper)
       }
-      assert.isDefined((yield* DirectFiles.make(service)).lookNow)
+      assert.isDefined((yield* DirectFiles.make(service)).linkStatNow)
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("let the event loop turn after 64 calls, however many fibers make them", () =>

@@ -280,12 +280,12 @@ describe("a vault of which one file is damaged", () => {
   it.scopedLive("opens or is refused untouched where both files with the key are damaged", () =>
     Effect.gen(function*() {
       const vault = yield* made(true)
-      const headers = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]
-      const all = damages(vault, headers[0]!).filter(({ name }) => name !== "as it was earlier")
+      const manifests = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]
+      const all = damages(vault, manifests[0]!).filter(({ name }) => name !== "as it was earlier")
       for (const damage of all.filter((_, n) => n % times(5, 1) === 0)) {
         const root = yield* place
         fs.cpSync(vault.root, root, { recursive: true, preserveTimestamps: true })
-        for (const file of headers) {
+        for (const file of manifests) {
           const broken = damage.of(fs.readFileSync(path.join(root, file)))
           if (broken === undefined) fs.rmSync(path.join(root, file))
           else fs.writeFileSync(path.join(root, file), broken)

@@ -40,7 +40,7 @@ interface Filling {
   readonly before?: Effect.Effect<void>
 }
 /** A disk where every write fails once it is full, after half of it; what is written over bytes that are there does not. */
-const filling = (disk: Filling) =>
+const filling = (fs: Filling) =>
   platformWith((real) => ({
     open: (at, options) =>
       Effect.map(real.open(at, options), (file) =>
@@ -49,11 +49,11 @@ const filling = (disk: Filling) =>
             if (key === "writeAll") {
               return (bytes: Uint8Array) =>
                 Effect.suspend(() => {
-                  disk.isFull ||= disk.fillsAt(at)
-                  return disk.isFull && options?.flag !== "r+" && !at.includes("/claim.") // a heartbeat, in place
+                  fs.isFull ||= fs.fillsAt(at)
+                  return fs.isFull && options?.flag !== "r+" && !at.includes("/claim.") // a heartbeat, in place
                     ? Effect.zipRight(
                       target.writeAll(bytes.subarray(0, bytes.length >> 1)),
-                      Effect.zipRight(disk.before ?? Effect.void, Effect.fail(failureOf("ENOSPC")))
+                      Effect.zipRight(fs.before ?? Effect.void, Effect.fail(failureOf("ENOSPC")))
                     )
                     : target.writeAll(bytes)
                 })
@@ -85,16 +85,16 @@ describe("a group on a disk that becomes full", () => {
         () =>
           Effect.gen(function*() {
             const root = yield* place
-            const disk = { fillsAt: (_: string) => false, isFull: false }
+            const fs = { fillsAt: (_: string) => false, isFull: false }
             const scope = yield* Scope.make()
-            const vault = yield* Scope.extend(opened(root, {}, filling(disk)), scope)
+            const vault = yield* Scope.extend(opened(root, {}, filling(fs)), scope)
             yield* put(vault.store, draft("first"))
-            disk.fillsAt = fillsAt
+            fs.fillsAt = fillsAt
             assert.isTrue((yield* all(vault)).every(Either.isLeft))
-            assert.isTrue(disk.isFull)
+            assert.isTrue(fs.isFull)
             assert.deepStrictEqual(yield* bodies(vault), ["first"])
             if (isFreed) {
-              Object.assign(disk, { fillsAt: () => false, isFull: false })
+              Object.assign(fs, { fillsAt: () => false, isFull: false })
               yield* put(vault.store, draft("later"))
             }
             yield* Scope.close(scope, Exit.void)
@@ -109,11 +109,11 @@ describe("a group on a disk that becomes full", () => {
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
-      const disk = { fillsAt: (_: string) => false, isFull: false, before: Effect.orDie(other.vault.refresh) }
-      const vault = yield* opened(root, {}, filling(disk))
+      const fs = { fillsAt: (_: string) => false, isFull: false, before: Effect.orDie(other.vault.refresh) }
+      const vault = yield* opened(root, {}, filling(fs))
       yield* put(vault.store, draft("a 1", { id: id("a") }))
       yield* put(vault.store, draft("b 1", { id: id("b") }))
-      disk.fillsAt = isRecord
+      fs.fillsAt = isRecord
       const result = yield* Effect.either(vault.store.apply(ada, [
         { _tag: "Update", id: id("b"), patch: { body: "b 2" } },
         { _tag: "Forget", id: id("a") }
@@ -121,7 +121,7 @@ describe("a group on a disk that becomes full", () => {
       assert.isTrue(Either.isLeft(result))
       yield* other.vault.refresh
       yield* put(other.store, draft("other"))
-      Object.assign(disk, { fillsAt: () => false, isFull: false })
+      Object.assign(fs, { fillsAt: () => false, isFull: false })
       assert.deepStrictEqual(yield* bodies(other), ["a 1", "b 1", "other"])
       assert.lengthOf(yield* other.store.history(ada, id("a")), 1)
       assert.deepStrictEqual(yield* bodies(vault), ["a 1", "b 1"])

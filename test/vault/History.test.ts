@@ -7,8 +7,8 @@ import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import type { Service } from "../../src/storage/MemoryStore.ts"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { record } from "../ranking/world.ts"
 import { calling } from "./Calls.ts"
@@ -37,9 +37,9 @@ const law = (title: string, check: (root: string) => Effect.Effect<void, unknown
 /** The history of a folder, as a process has it that has just begun. */
 const historyOf = (root: string) =>
   Effect.gen(function*() {
-    const disk = yield* Disk.make(root)
-    yield* disk.begin
-    return History.make(disk)
+    const fs = yield* VaultFileSystem.make(root)
+    yield* fs.begin
+    return History.make(fs)
   })
 const part = (revision: number, body = "x", name = "a"): History.Part => ({
   ...{ tenant: "default", id: id(name), record: record(name, { revision, body }), forgotten: false, extra: {} },

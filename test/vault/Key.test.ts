@@ -8,7 +8,7 @@ import { ada, draft, put } from "../../src/testing/Sample.ts"
 import { files, opened, place } from "./Place.ts"
 
 const hidden = (root: string, name = "") => path.join(root, ".effect-memory", name)
-const header = (root: string) => hidden(root, "vault.json")
+const manifest = (root: string) => hidden(root, "vault.json")
 const copy = (root: string) => hidden(root, "vault.copy.json")
 
 /** A vault of twelve records, closed. */
@@ -46,15 +46,15 @@ const file = Array.from({ length: 12 }, () => ["file", 2])
 /** As the releases before wrote it. */
 const old = (root: string) =>
   Effect.sync(() => {
-    const { key } = JSON.parse(fs.readFileSync(header(root), "utf8"))
-    fs.writeFileSync(header(root), JSON.stringify({ version: 1, key }))
+    const { key } = JSON.parse(fs.readFileSync(manifest(root), "utf8"))
+    fs.writeFileSync(manifest(root), JSON.stringify({ version: 1, key }))
     fs.rmSync(copy(root))
     return { key } as { key: string }
   })
 const turned = (key: string) => (key.startsWith("0") ? "1" : "0") + key.slice(1)
 
 describe("the key of a vault", () => {
-  for (const damaged of [header, copy]) {
+  for (const damaged of [manifest, copy]) {
     const name = path.basename(damaged(""))
     const ways: Readonly<Record<string, (text: string) => string | undefined>> = {
       half: (text) => text.slice(0, text.length / 2),
@@ -93,8 +93,8 @@ describe("the key of a vault", () => {
   it.scopedLive("is read from the copy where a folder or a pipe lies in place of vault.json", () =>
     Effect.gen(function*() {
       const root = yield* filled
-      fs.rmSync(header(root))
-      fs.mkdirSync(header(root))
+      fs.rmSync(manifest(root))
+      fs.mkdirSync(manifest(root))
       assert.deepStrictEqual(yield* state(root), mine)
     }))
 
@@ -103,7 +103,7 @@ describe("the key of a vault", () => {
       const root = yield* filled
       const { key } = yield* old(root)
       assert.deepStrictEqual(yield* state(root), mine)
-      const whole = fs.readFileSync(header(root), "utf8")
+      const whole = fs.readFileSync(manifest(root), "utf8")
       const { checksum, ...rest } = JSON.parse(whole)
       assert.deepStrictEqual(rest, { version: 2, key }, "its notes are read as they were")
       assert.match(checksum, /^[0-9a-f]{64}$/)
@@ -114,7 +114,7 @@ describe("the key of a vault", () => {
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
-      fs.writeFileSync(header(root), JSON.stringify({ version: 1, key: turned(key) }))
+      fs.writeFileSync(manifest(root), JSON.stringify({ version: 1, key: turned(key) }))
       yield* refused(root)
     }))
 
@@ -122,7 +122,7 @@ describe("the key of a vault", () => {
     Effect.gen(function*() {
       for (const text of [undefined, "", "{\"version\":1,"]) {
         const root = yield* filled
-        for (const name of [header(root), copy(root)]) {
+        for (const name of [manifest(root), copy(root)]) {
           if (text === undefined) fs.rmSync(name)
           else fs.writeFileSync(name, text)
         }
@@ -143,7 +143,7 @@ describe("the key of a vault", () => {
         const [root, other] = [yield* filled, yield* filled]
         fs.copyFileSync(hidden(other, name), hidden(root, name))
         assert.deepStrictEqual(yield* state(root), mine)
-        assert.deepStrictEqual(fs.readFileSync(header(root)), fs.readFileSync(copy(root)))
+        assert.deepStrictEqual(fs.readFileSync(manifest(root)), fs.readFileSync(copy(root)))
       }
     }))
 
@@ -156,7 +156,7 @@ describe("the key of a vault", () => {
           yield* store.update(ada, first!.id, { importance: 0.9 })
           return first!
         })))
-      fs.writeFileSync(header(root), "{\"version\":1,\"key\":\"new\"}")
+      fs.writeFileSync(manifest(root), "{\"version\":1,\"key\":\"new\"}")
       fs.rmSync(copy(root))
       for (let opening = 0; opening < 2; opening++) assert.deepStrictEqual(yield* state(root), mine)
       const { store } = yield* opened(root)
@@ -169,7 +169,7 @@ describe("the key of a vault", () => {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })
       for (let opening = 0; opening < 3; opening++) assert.deepStrictEqual(yield* state(root), file)
-      fs.writeFileSync(header(root), "")
+      fs.writeFileSync(manifest(root), "")
       assert.deepStrictEqual(yield* state(root), file)
     }))
 
@@ -190,7 +190,7 @@ describe("the key of a vault", () => {
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(hidden(root))
-      fs.writeFileSync(header(root), "")
+      fs.writeFileSync(manifest(root), "")
       const { store } = yield* opened(root)
       yield* put(store, draft("tea"))
     }))

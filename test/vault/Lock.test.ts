@@ -17,8 +17,8 @@ import * as TestClock from "effect/TestClock"
 import * as TestServices from "effect/TestServices"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { place, platformWith, reached } from "./Place.ts"
 
 const timeout = Duration.millis(300)
@@ -29,9 +29,9 @@ const lockOf = (
   seed: string,
   platform: Layer.Layer<FileSystem.FileSystem | Path.Path> = NodeContext.layer
 ) =>
-  Disk.make(root).pipe(
+  VaultFileSystem.make(root).pipe(
     Effect.provide(platform),
-    Effect.flatMap((disk) => Lock.make(disk, timeout)),
+    Effect.flatMap((fs) => Lock.make(fs, timeout)),
     Effect.withRandom(Random.make(seed))
   )
 
@@ -346,8 +346,8 @@ describe("the lock of a vault", () => {
   it.scopedLive("held for good by one that lives is given up on, and says so", () =>
     Effect.gen(function*() {
       const root = yield* folder
-      const lock = Effect.provide(Disk.make(root), NodeContext.layer).pipe(
-        Effect.flatMap((disk) => Lock.make(disk, Duration.millis(20)))
+      const lock = Effect.provide(VaultFileSystem.make(root), NodeContext.layer).pipe(
+        Effect.flatMap((fs) => Lock.make(fs, Duration.millis(20)))
       )
       const [holder, other] = [yield* lock, yield* lock]
       const refused = yield* holder.withLock(Effect.either(other.withLock(Effect.void)))

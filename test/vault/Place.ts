@@ -58,7 +58,7 @@ export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   FileSystem.FileSystem,
   Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => {
     // in several calls what it does in one step, so that none is missed
-    const { lookNow: _, readRange: __, statNow: ___, writeWhole: ____, ...files } = DirectFiles.direct(real)
+    const { linkStatNow: _, readRange: __, statNow: ___, writeWhole: ____, ...files } = DirectFiles.direct(real)
     return { ...real, ...files } as FileSystem.FileSystem // an open file has all calls that the vault makes
   })
 ).pipe(Layer.provide(NodeFileSystem.layer))

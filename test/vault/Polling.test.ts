@@ -5,9 +5,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
-import * as Changes from "../../src/storage/Changes.ts"
+import * as ChangeFeed from "../../src/storage/ChangeFeed.ts"
 import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { system } from "../../src/testing/Sample.ts"
 import { place } from "./Place.ts"
 
@@ -16,18 +16,18 @@ const takes = 2
 
 /** A vault of a folder so large that a look takes two seconds, and of which nothing else is asked. */
 const polled = Effect.gen(function*() {
-  const changes = Changes.make()
+  const changeFeed = ChangeFeed.make()
   let looks = 0
-  const disk = yield* Disk.make(yield* place)
-  const called = yield* Markdown.keepCurrent(disk, {
-    changes,
+  const fs = yield* VaultFileSystem.make(yield* place)
+  const called = yield* Markdown.keepCurrent(fs, {
+    changeFeed,
     follow: Effect.void,
     land: Effect.void,
     refresh: Effect.zipRight(Effect.sync(() => looks++), Effect.sleep(`${takes} seconds`))
   }, Duration.seconds(1))
   return {
     called,
-    listening: Effect.forkScoped(Stream.runDrain(changes.of(system))),
+    listening: Effect.forkScoped(Stream.runDrain(changeFeed.of(system))),
     /** Looks in so many seconds. */
     during: (seconds: number, each: Effect.Effect<void> = Effect.void) =>
       Effect.gen(function*() {

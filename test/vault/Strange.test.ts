@@ -58,7 +58,7 @@ describe("a folder that is called like a record", () => {
 })
 
 /** Node's file system; once it is full, no byte is added, and files can still be made, renamed, removed and written over. */
-const full = (disk: { isFull: boolean }) =>
+const full = (fs: { isFull: boolean }) =>
   Layer.merge(
     NodeContext.layer,
     Layer.effect(
@@ -71,7 +71,7 @@ const full = (disk: { isFull: boolean }) =>
             Effect.map(real.open(at, options), (inner) =>
               new Proxy(inner, {
                 get(target, key) {
-                  if (key === "writeAll" && disk.isFull) {
+                  if (key === "writeAll" && fs.isFull) {
                     return () =>
                       Effect.fail(
                         new SystemError({
@@ -94,13 +94,13 @@ describe("a full disk", () => {
   it.scopedLive("takes no record, and gives up those that are purged, one or many, to every process", () =>
     Effect.gen(function*() {
       const root = yield* place
-      const disk = { isFull: false }
-      const { store } = yield* opened(root, {}, full(disk))
+      const fs = { isFull: false }
+      const { store } = yield* opened(root, {}, full(fs))
       const other = yield* opened(root)
       const records = yield* store.put(ada, [1, 2, 3, 4].map((n) => fact(`tea ${n}`)))
       const [one, ...more] = records.map(({ record }) => record.id)
       yield* store.update(ada, one!, { importance: 0.9 })
-      disk.isFull = true
+      fs.isFull = true
       assert.strictEqual((yield* Effect.flip(put(store, draft("coffee")))).reason, "io")
       assert.deepStrictEqual(yield* store.forget(ada, [one!], { purge: true }), [true])
       assert.deepStrictEqual(yield* store.forget(ada, more.slice(0, 2), { purge: true }), [true, true])
@@ -109,7 +109,7 @@ describe("a full disk", () => {
       assert.notInclude(everything(root), one!)
       yield* other.vault.refresh
       assert.deepStrictEqual(yield* listed(other.store, ada), ["tea 4"])
-      disk.isFull = false
+      fs.isFull = false
       yield* put(store, draft("coffee"))
       yield* other.vault.refresh
       assert.sameMembers(yield* listed(other.store, ada), ["tea 4", "coffee"])

@@ -40,8 +40,8 @@ const toFormat1 = (root: string) => {
     path.join(hidden, "revisions/default", `${one}.jsonl`),
     rows.map((row) => `${JSON.stringify(row)}\n`).join("")
   )
-  const header = path.join(hidden, "vault.json")
-  fs.writeFileSync(header, JSON.stringify({ ...JSON.parse(fs.readFileSync(header, "utf8")), version: 1 }))
+  const manifest = path.join(hidden, "vault.json")
+  fs.writeFileSync(manifest, JSON.stringify({ ...JSON.parse(fs.readFileSync(manifest, "utf8")), version: 1 }))
 }
 
 describe("what was forgotten", () => {

@@ -10,14 +10,14 @@ import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as EventLoop from "../../src/host/EventLoop.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { Embeddings } from "../../src/ranking/VectorIndex.ts"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
 import * as HistoryLine from "../../src/storage/MemoryStore/Markdown/HistoryLine.ts"
-import * as Mirror from "../../src/storage/MemoryStore/Markdown/Mirror.ts"
-import * as Revisions from "../../src/storage/MemoryStore/Markdown/Revisions.ts"
+import * as RevisionReader from "../../src/storage/MemoryStore/Markdown/RevisionReader.ts"
 import * as SnapshotPart from "../../src/storage/MemoryStore/Markdown/SnapshotPart.ts"
 import * as VaultFile from "../../src/storage/MemoryStore/Markdown/VaultFile.ts"
-import * as Version from "../../src/storage/Version.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
+import * as VaultState from "../../src/storage/MemoryStore/Markdown/VaultState.ts"
+import * as Revision from "../../src/storage/Revision.ts"
 import { record } from "../ranking/world.ts"
 import { place } from "./Place.ts"
 
@@ -34,12 +34,12 @@ const part = (record: MemoryRecord, n: number): History.Part => ({
 /** The history of a folder with a revision of each record, as a process has it that begins to read it. */
 const written = Effect.gen(function*() {
   const root = yield* place
-  const disk = yield* Disk.make(root)
-  yield* disk.makeFolder(".effect-memory")
-  yield* disk.begin
-  const history = History.make(disk)
+  const fs = yield* VaultFileSystem.make(root)
+  yield* fs.makeFolder(".effect-memory")
+  yield* fs.begin
+  const history = History.make(fs)
   yield* history.renew(made.map(part))
-  return { disk, history: History.make(disk) }
+  return { disk: fs, history: History.make(fs) }
 }).pipe(Effect.provide(NodeContext.layer))
 
 /** The most by which a number grows from one turn of the event loop to the next while an effect runs. */
@@ -100,10 +100,10 @@ describe("a vault lets the event loop turn", () => {
 
   it.scopedLive("while it writes its history anew, with each line as it was", () =>
     Effect.gen(function*() {
-      const { disk, history } = yield* written
+      const { disk: fs, history } = yield* written
       yield* history.news(true)
       assert.isAtLeast(yield* turns(history.renew(made.map(part))), 16)
-      const other = History.make(disk)
+      const other = History.make(fs)
       yield* other.news(true)
       assert.strictEqual(other.records(), records)
       for (const n of [0, 15, 16, records - 1]) {
@@ -121,7 +121,7 @@ describe("a vault lets the event loop turn", () => {
           let confirmed = 0
           const ahead = VaultFile.makeAhead(history, {
             viewed: () => history.last(),
-            rowOf: (tenant, record) => Version.rowOf(kinds, tenant, record)
+            rowOf: (tenant, record) => Revision.rowOf(kinds, tenant, record)
           })
           const found = new Map<string, VaultFile.Found>(made.map((_, n) => [pathOf(n), undefined]))
           const isComplete = ahead.begin()({ confirm: () => confirmed++, found, isFirst, known: () => undefined })
@@ -133,14 +133,14 @@ describe("a vault lets the event loop turn", () => {
 
   it.scopedLive("while it looks for what was forgotten, and for what is to be erased", () =>
     Effect.gen(function*() {
-      const { disk, history } = yield* written
+      const { disk: fs, history } = yield* written
       yield* history.news(true)
-      const mirror = Mirror.make(disk, history, {
+      const state = VaultState.make(fs, history, {
         ...{ key: "key", kinds, notes: undefined, analyzer: Analyzer.make(), embeddings: () => new Embeddings() },
         ahead: () => () => Effect.succeed(true)
       })
       for (const [n, record] of made.entries()) {
-        const row = mirror.rowOf("default", record)
+        const row = state.rowOf("default", record)
         const stat = { mtime: 0, born: 0, size: 0, ino: n }
         const entry = {
           _tag: "Entry",
@@ -151,12 +151,12 @@ describe("a vault lets the event loop turn", () => {
           signed: true,
           row
         } as const
-        mirror.restore({ ...entry, path: pathOf(n), extra: {} })
+        state.restore({ ...entry, path: pathOf(n), extra: {} })
       }
-      const revisions = Revisions.make(history, mirror)
+      const revisions = RevisionReader.make(history, state)
       assert.isAtLeast(yield* turns(revisions.forgotten("default")), 3)
       assert.isAtLeast(yield* turns(revisions.lifetimes("default")), 5)
-      mirror.set(pathOf(3), undefined)
+      state.set(pathOf(3), undefined)
       const gone = yield* revisions.forgotten("default")
       assert.deepStrictEqual(gone.map(({ record }) => record.id), [made[3]!.id])
     }))

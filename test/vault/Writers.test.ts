@@ -10,8 +10,8 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { calling } from "./Calls.ts"
 import { type Opened, opened, place, platformWith } from "./Place.ts"
@@ -137,7 +137,7 @@ describe("writers of whom some are interrupted", () => {
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, { lockTimeout: "1 hour" })
-      const lock = yield* Lock.make(yield* Disk.make(root), 3_600_000 as never)
+      const lock = yield* Lock.make(yield* VaultFileSystem.make(root), 3_600_000 as never)
       const [held, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
       const holder = yield* Effect.fork(
         lock.withLock(Effect.zipRight(Deferred.succeed(held, undefined), Deferred.await(go)))

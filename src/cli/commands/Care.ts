@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
 import * as Embedder from "../../host/Embedder.ts"
-import * as Embedding from "../../storage/Embedding.ts"
+import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
 import { make, print, type Shared } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
@@ -181,7 +181,7 @@ const embedMissing = (shared: Shared, embedder: Embedder.Service) =>
       embed: (texts, purpose) =>
         Effect.tap(embedder.embed(texts, purpose), () => progress.at(done += texts.length, "making vectors"))
     }
-    return yield* Effect.ensuring(Embedding.make(store, counting).missing, progress.end)
+    return yield* Effect.ensuring(EmbeddingSync.make(store, counting).missing, progress.end)
   }))
 
 const pendingOf = (store: Service, model: string) =>

@@ -16,11 +16,11 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../../domain/MemoryScope.ts"
+import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Extraction from "../../pipeline/Extraction.ts"
 import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
@@ -108,13 +108,13 @@ export const targetOf = (
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
-  ...Check.countIssues("capacityPerTenant", options.capacityPerTenant, 1),
-  ...Check.countIssues("capacityPerLine", options.capacityPerLine, 1),
-  ...Check.countIssues("concurrency", options.concurrency, 2),
-  ...Check.countIssues("openLines", options.openLines, 1),
-  ...Check.timeIssues("turn", options.turn, { least: 1 }),
-  ...Check.timeIssues("timeout", options.timeout, { least: 1 }),
-  ...Check.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
+  ...Validation.countIssues("capacityPerTenant", options.capacityPerTenant, 1),
+  ...Validation.countIssues("capacityPerLine", options.capacityPerLine, 1),
+  ...Validation.countIssues("concurrency", options.concurrency, 2),
+  ...Validation.countIssues("openLines", options.openLines, 1),
+  ...Validation.timeIssues("turn", options.turn, { least: 1 }),
+  ...Validation.timeIssues("timeout", options.timeout, { least: 1 }),
+  ...Validation.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
   ...(options.options?.maxFacts === undefined || isMaxFacts(options.options.maxFacts)
     ? []
     : ["options.maxFacts: expected 1 to 256"])
@@ -123,7 +123,7 @@ const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
 /** Fails with `invalid_draft` and every violation of `issuesOf`. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
-  Check.refuseOptions("Outbox", issuesOf(options))
+  Validation.refuseOptions("Outbox", issuesOf(options))
 
 /** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
 const patience = 10

@@ -53,7 +53,7 @@ export const learn = (
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? see(log, worker, state) : Effect.void)
 
 /** Takes over an append of another process, by the session row after it. Where more has happened, the next `look` reads. */
-export const hear = (
+export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   { from, rows, to }: Omit<OutboxState.Batch, "parked">,
@@ -80,7 +80,7 @@ export const append = (
   const messages = said.map(sanitize)
   const isMeant = messages.map(meant)
   const isKept = isMeant.includes(true)
-  const written = (place?: OutboxWorker.Place) =>
+  const written = (place?: OutboxWorker.Reservation) =>
     Effect.suspend(() => {
       let from = 0
       return move(log, worker, (state, idOf) =>
@@ -267,7 +267,7 @@ interface Move {
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
   /** Place that was reserved for the batch; given back when the batch is recorded. */
-  readonly place?: OutboxWorker.Place
+  readonly place?: OutboxWorker.Reservation
 }
 type Decide = (
   state: OutboxState.OutboxState,

@@ -19,7 +19,6 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as Check from "../../domain/Check.ts"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
@@ -29,6 +28,7 @@ import { type Draft, type MemoryRecord, Origin, pieces, Trust } from "../../doma
 import { fields, Internal, isInternal, normalise } from "../../domain/MemoryScope.ts"
 import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
+import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { breath } from "./OutboxTurns.ts"
@@ -237,7 +237,7 @@ export const rows = (
     Stream.tap(({ data, source }) =>
       source.origin === "file"
         ? Effect.void
-        : Check.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
+        : Validation.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
     ),
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )

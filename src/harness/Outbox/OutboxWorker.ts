@@ -18,7 +18,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type { ExtractionTrigger, Happening, Watch } from "../ExtractionTrigger.ts"
+import type { ExtractionTrigger, TriggerEvent, Watch } from "../ExtractionTrigger.ts"
 import * as OutboxState from "./OutboxState.ts"
 
 /** The live state of one conversation. */
@@ -30,7 +30,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   /** Serialises readings of the conversation. */
   readonly drainLock: Effect.Semaphore
   /** Reports an event to the trigger. */
-  readonly notify: (event: Happening) => Effect.Effect<void>
+  readonly notify: (event: TriggerEvent) => Effect.Effect<void>
   /** Requests a reading, whatever the trigger says. */
   readonly request: Effect.Effect<void>
   /** Requests a reading that is tried at once, however many failed before, and waits until one has ended. */
@@ -178,7 +178,7 @@ const watched = (
 
 /** Follows a trigger that is a stream only. */
 const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
-  Effect.map(Queue.unbounded<Happening>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
+  Effect.map(Queue.unbounded<TriggerEvent>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
     (event) => Queue.offer(events, event),
     Stream.suspend(() => trigger.fires(Stream.fromQueue(events))).pipe(
       Stream.runForEach(() => request),
@@ -269,7 +269,7 @@ export interface Capacity {
 }
 
 /** Gives a reserved place back. The append calls it when it records its batch; further calls do nothing. */
-export type Place = () => void
+export type Reservation = () => void
 
 /** One tenant's conversations in which batches wait, and its taken capacity. */
 interface Tenant {
@@ -292,7 +292,7 @@ export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...
 export const reserve = <A>(
   capacity: Capacity,
   worker: OutboxWorker,
-  append: (place: Place) => Effect.Effect<A, MemoryError.MemoryError>
+  append: (place: Reservation) => Effect.Effect<A, MemoryError.MemoryError>
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Effect.acquireUseRelease(placeFor(capacity, worker), append, (free) => Effect.sync(free))
 
@@ -308,7 +308,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
 }
 
 /** Reserves a place. The caller runs it uninterruptibly; only the waiting is interruptible. */
-const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Place, MemoryError.MemoryError> =>
+const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
     while (isFull(capacity, worker) || tenantOf(capacity, worker).taken >= capacity.capacityPerTenant) {

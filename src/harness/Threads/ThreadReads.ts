@@ -2,10 +2,10 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Limit } from "../../domain/MemoryFilter.ts"
 import { tokensIn } from "../../domain/PromptText.ts"
+import * as Validation from "../../domain/Validation.ts"
 import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
@@ -60,9 +60,13 @@ const messagesOf = (
   )
 
 /** Reads messages of a thread. */
-export const messages = (rows: ThreadRows.Rows, name: string, range: Range): Io<Page> =>
+export const messages = (
+  rows: ThreadRows.Rows,
+  name: string,
+  range: Range
+): Effect.Effect<Page, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const { before = Infinity, from, limit = 50 } = yield* Check.check("messages", Range, range)
+    const { before = Infinity, from, limit = 50 } = yield* Validation.check("messages", Range, range)
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], length: 0 }
     const { length } = head.value.data
@@ -81,9 +85,13 @@ const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "use
 const atATime = 50
 
 /** Reads the newest messages that fit into a budget of tokens. */
-export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<Window> =>
+export const window = (
+  rows: ThreadRows.Rows,
+  name: string,
+  budget: number
+): Effect.Effect<Window, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    let left = (yield* Check.check("window", Budget, { budget })).budget
+    let left = (yield* Validation.check("window", Budget, { budget })).budget
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
@@ -115,9 +123,9 @@ export const search = (
   indexes: ThreadIndex,
   name: string,
   query: typeof Query.Type
-): Io<ReadonlyArray<Found>> =>
+): Effect.Effect<ReadonlyArray<Found>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const { limit = 20, text } = yield* Check.check("search", Query, query)
+    const { limit = 20, text } = yield* Validation.check("search", Query, query)
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return []
     const { generation, length } = head.value.data
@@ -137,9 +145,9 @@ export const list = (
   rows: ThreadRows.Rows,
   after: string | undefined,
   limit: number | undefined
-): Io<ReadonlyArray<ThreadRows.Thread>> =>
+): Effect.Effect<ReadonlyArray<ThreadRows.Thread>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const { limit: most = 20 } = yield* Check.check("list", Listing, { limit })
+    const { limit: most = 20 } = yield* Validation.check("list", Listing, { limit })
     const last = after === undefined ? Option.none() : yield* ThreadRows.headOf(rows, after)
     if (after !== undefined && Option.isNone(last)) {
       return yield* MemoryError.make("not_found", {

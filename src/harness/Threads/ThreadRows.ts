@@ -14,7 +14,6 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Check from "../../domain/Check.ts"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
@@ -23,6 +22,7 @@ import { type MemoryRecord, pieces } from "../../domain/MemoryRecord.ts"
 import { Internal, isInternal, MemoryScope, normalise } from "../../domain/MemoryScope.ts"
 import { Message } from "../../domain/Message.ts"
 import { JsonObject } from "../../domain/Payload.ts"
+import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 
@@ -141,7 +141,7 @@ export const read = <A, I>(
   )
 
 const decoded = <A, I>(schema: Schema.Schema<A, I>, record: MemoryRecord) =>
-  Check.refuseNewer(record.data, { op: "threads", what: "a row of a thread" }).pipe(
+  Validation.refuseNewer(record.data, { op: "threads", what: "a row of a thread" }).pipe(
     Effect.zipRight(Effect.mapError(Schema.decodeUnknown(schema)(record.data), (cause) => corrupt(record.id, cause))),
     Effect.map((data) => ({ data, record }))
   )

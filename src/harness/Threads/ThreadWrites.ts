@@ -7,11 +7,11 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import { Message, sanitize } from "../../domain/Message.ts"
+import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { TenantLocks } from "../../storage/Engine.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
@@ -151,7 +151,7 @@ const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.field
 /** Prepares a message. Refuses a value that is no message before it is sanitized. */
 const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
   Effect.map(
-    Check.check("append", NewMessage, said),
+    Validation.check("append", NewMessage, said),
     ({ data, ...message }) => ({ data, message: sanitize(message) })
   )
 
@@ -171,7 +171,7 @@ export const fork = (
       rows,
       locks,
       Effect.gen(function*() {
-        const { before = Infinity } = yield* Check.check("fork", Forked, options)
+        const { before = Infinity } = yield* Validation.check("fork", Forked, options)
         const { data } = yield* needed("fork", rows, source)
         yield* free("fork", rows, target)
         const all = yield* ThreadRows.messages(rows, data.generation, 0, Math.min(before, data.length))

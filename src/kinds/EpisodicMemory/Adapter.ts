@@ -6,8 +6,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as Check from "../../domain/Check.ts"
-import { invalid } from "../../domain/Check.ts"
 import * as Emotion from "../../domain/Emotion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { matches } from "../../domain/MemoryFilter.ts"
@@ -15,6 +13,8 @@ import * as MemoryId from "../../domain/MemoryId.ts"
 import { deriveSummary, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { fields, Global, type Ids, key, type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
 import * as Payload from "../../domain/Payload.ts"
+import * as Validation from "../../domain/Validation.ts"
+import { invalid } from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { tokenise } from "../../ranking/Tokenizer.ts"
 import type { Service } from "../EpisodicMemory.ts"
@@ -254,7 +254,7 @@ const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord):
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
-    (error) => invalid(op, ...Check.lines(error))
+    (error) => invalid(op, ...Validation.lines(error))
   )
 
 /** Derives the record's id of an adapter's id, per viewer, so that an episode that is saved again is the same record. */

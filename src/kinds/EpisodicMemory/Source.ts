@@ -2,17 +2,17 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { check, invalid } from "../../domain/Check.ts"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import { Limit, type MemoryFilter, type SearchResult } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { deriveSummary } from "../../domain/MemoryRecord.ts"
 import type { Episode, Reflection } from "../../domain/Payload.ts"
+import { check, invalid } from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Embedder from "../../host/Embedder.ts"
 import * as Redaction from "../../host/Redaction.ts"
-import * as Embedding from "../../storage/Embedding.ts"
+import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as TypedMemory from "../TypedMemory.ts"
 
@@ -48,25 +48,36 @@ export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
 
-type Io<A> = Effect.Effect<A, MemoryError>
-
 /** Keeps and finds episodes and reflections. */
 export interface Source {
-  readonly saveEpisode: (viewer: Viewer.Any, draft: TypedMemory.DraftOf<Episode>) => Io<TypedMemory.Typed<Episode>>
+  readonly saveEpisode: (
+    viewer: Viewer.Any,
+    draft: TypedMemory.DraftOf<Episode>
+  ) => Effect.Effect<TypedMemory.Typed<Episode>, MemoryError>
   /** Returns matching episodes, newest first. */
-  readonly episodes: (viewer: Viewer.Any, query: EpisodeQuery) => Io<ReadonlyArray<TypedMemory.Typed<Episode>>>
+  readonly episodes: (
+    viewer: Viewer.Any,
+    query: EpisodeQuery
+  ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Episode>>, MemoryError>
   /** Finds episodes by meaning, best first. */
-  readonly semantic: (viewer: Viewer.Any, text: string, options: SemanticRecallOptions) => Io<Semantic>
+  readonly semantic: (
+    viewer: Viewer.Any,
+    text: string,
+    options: SemanticRecallOptions
+  ) => Effect.Effect<Semantic, MemoryError>
   readonly getByIds: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
-  ) => Io<ReadonlyArray<TypedMemory.Typed<Episode>>>
+  ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Episode>>, MemoryError>
   readonly saveReflection: (
     viewer: Viewer.Any,
     draft: TypedMemory.DraftOf<Reflection>
-  ) => Io<TypedMemory.Typed<Reflection>>
+  ) => Effect.Effect<TypedMemory.Typed<Reflection>, MemoryError>
   /** Returns reflections, newest first. */
-  readonly reflections: (viewer: Viewer.Any, limit: number) => Io<ReadonlyArray<TypedMemory.Typed<Reflection>>>
+  readonly reflections: (
+    viewer: Viewer.Any,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Reflection>>, MemoryError>
 }
 
 /** The hits of a search by meaning, and the legs of it that failed. */
@@ -90,7 +101,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
   const embedder = yield* Effect.serviceOption(Embedder.Embedder)
   const embedding = Option.map(
     embedder,
-    (embedder) => Embedding.make(store, Redaction.embedder(redaction, embedder))
+    (embedder) => EmbeddingSync.make(store, Redaction.embedder(redaction, embedder))
   ).pipe(
     Option.filter(({ active }) => active)
   )

@@ -14,7 +14,7 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as Embedder from "../../host/Embedder.ts"
 import type * as EventLoop from "../../host/EventLoop.ts"
-import type * as Embedding from "../../storage/Embedding.ts"
+import type * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
@@ -188,19 +188,22 @@ export interface Outcome<A> {
 /** The vectors of one reading's facts. */
 export interface FactVectors {
   /** Makes a vector for each fact, keyed by the fact's text in NFC. */
-  readonly of: (facts: ReadonlyArray<Fact>, paced: EventLoop.Pacer) => Effect.Effect<Outcome<Embedding.Vectors>>
+  readonly of: (
+    facts: ReadonlyArray<Fact>,
+    paced: EventLoop.Pacer
+  ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
   /** Stores a vector for each added or reworded record, making those that `known` lacks. Returns how many it made. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
     applied: ReadonlyArray<Applied>,
-    known: Embedding.Vectors,
+    known: EmbeddingSync.VectorsByText,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<number>>
 }
 
 /** Makes the vectors with the given model and store; none where the embedding is not active. */
-export const makeVectors = (embedding: Embedding.Embedding): FactVectors =>
+export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 
 const noVectors: FactVectors = {
@@ -208,7 +211,7 @@ const noVectors: FactVectors = {
   keep: () => Effect.succeed({ value: 0, failures: [] })
 }
 
-const madeBy = (embedding: Embedding.Embedding): FactVectors => ({
+const madeBy = (embedding: EmbeddingSync.EmbeddingSync): FactVectors => ({
   of: (facts, paced) =>
     tolerated(
       Effect.gen(function*() {

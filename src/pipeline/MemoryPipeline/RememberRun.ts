@@ -14,7 +14,6 @@ import * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { invalid } from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
 import { find, type MemoryKind } from "../../domain/MemoryKind.ts"
@@ -22,11 +21,12 @@ import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, type Trust } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Message } from "../../domain/Message.ts"
+import { invalid } from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Completion from "../../host/Completion.ts"
 import type * as Embedder from "../../host/Embedder.ts"
 import * as EventLoop from "../../host/EventLoop.ts"
-import * as Embedding from "../../storage/Embedding.ts"
+import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { buildExtractionPrompt, cut, type Fact, readFacts, textOf } from "../Extraction.ts"
 import * as Extraction from "../Extraction.ts"
@@ -79,7 +79,7 @@ interface Request {
 
 /** Makes the function that remembers. */
 export const make = (
-  { embedding, ...services }: Services & { readonly embedding: Embedding.Embedding }
+  { embedding, ...services }: Services & { readonly embedding: EmbeddingSync.EmbeddingSync }
 ): RememberRun => {
   const vectors = RelatedMemories.makeVectors(embedding)
   const typed = typedAmong(services.kinds)
@@ -167,7 +167,7 @@ const reconcile = (
   { apply, maxFacts, options, scope, trust, viewer, write }: Request,
   { facts, isFirst, paced, typed, vectors }: {
     readonly facts: ReadonlyArray<Fact>
-    readonly vectors: Embedding.Vectors
+    readonly vectors: EmbeddingSync.VectorsByText
     /** Kinds that a fact may not have. */
     readonly typed: ReadonlySet<string>
     /** Whether this is the run's first attempt. */
@@ -181,7 +181,7 @@ const reconcile = (
     const now = yield* Clock.currentTimeMillis
     const queries = facts.map(({ text }) => {
       const vector = vectors.get(text.normalize("NFC"))
-      return { text, ...(vector && { embedding: Embedding.queryOf(embedder, vector) }) }
+      return { text, ...(vector && { embedding: EmbeddingSync.queryOf(embedder, vector) }) }
     })
     const found = yield* RelatedMemories.find(store, viewer, { scope, queries, topK, trust, typed, paced, now })
     const existing = found.records

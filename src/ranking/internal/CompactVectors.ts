@@ -5,8 +5,8 @@
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { dot } from "../VectorIndex.ts"
+import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
-import { TopKBounds } from "./Slots.ts"
 
 /** Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. */
 const sieveFrom = 131_072
@@ -25,13 +25,13 @@ export class CompactVectors {
   readonly dimensions: number
   /** Records of the index whose vector is not held here. */
   readonly waiting = new Set<MemoryId>()
-  readonly #slots = new Map<MemoryId, number>()
-  // the next two are by slot; the last one fills the place of the one that goes
+  readonly #docs = new Map<MemoryId, number>()
+  // the next two are by doc id; the last one fills the place of the one that goes
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
   /** Originals by hash of the text: all while none is quantised, then those that were read lately, the last one at the end. */
   readonly #originals = new Map<string, Original>()
-  #sieve: QuantizedVectors | undefined
+  #quantized: QuantizedVectors | undefined
   #canQuantise = true
 
   constructor(dimensions: number) {
@@ -39,17 +39,17 @@ export class CompactVectors {
   }
 
   has(id: MemoryId): boolean {
-    return this.#slots.has(id)
+    return this.#docs.has(id)
   }
 
   /** Adds the vector of a record that has none here, by the hash of its text. */
   add(id: MemoryId, hash: string, vector: Float32Array): void {
-    const slot = this.#ids.push(id) - 1
-    this.#slots.set(id, slot)
-    this.#hashes[slot] = hash
+    const doc = this.#ids.push(id) - 1
+    this.#docs.set(id, doc)
+    this.#hashes[doc] = hash
     this.waiting.delete(id)
-    if (this.#sieve !== undefined) {
-      if (this.#sieve.set(slot, vector, normOf(vector))) return
+    if (this.#quantized !== undefined) {
+      if (this.#quantized.set(doc, vector, normOf(vector))) return
       throw new RangeError("no room for more vectors")
     }
     this.keep(hash, vector)
@@ -58,27 +58,27 @@ export class CompactVectors {
 
   remove(id: MemoryId): void {
     this.waiting.delete(id)
-    const slot = this.#slots.get(id)
-    if (slot === undefined) return
-    const hash = this.#hashes[slot]!
+    const doc = this.#docs.get(id)
+    if (doc === undefined) return
+    const hash = this.#hashes[doc]!
     const last = this.#ids.length - 1
-    if (slot < last) {
-      this.#ids[slot] = this.#ids[last]!
-      this.#hashes[slot] = this.#hashes[last]!
-      this.#slots.set(this.#ids[slot], slot)
-      this.#sieve?.move(last, slot)
+    if (doc < last) {
+      this.#ids[doc] = this.#ids[last]!
+      this.#hashes[doc] = this.#hashes[last]!
+      this.#docs.set(this.#ids[doc], doc)
+      this.#quantized?.move(last, doc)
     }
-    this.#slots.delete(id)
+    this.#docs.delete(id)
     this.#ids.pop()
     this.#hashes.pop()
     // other records may have the same text
-    if (this.#sieve !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
+    if (this.#quantized !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 
   /** Returns the vector of a text, where it is kept whole, or was read lately. */
   get(hash: string): Original | undefined {
     const original = this.#originals.get(hash)
-    if (original !== undefined && this.#sieve !== undefined) {
+    if (original !== undefined && this.#quantized !== undefined) {
       this.#originals.delete(hash)
       this.#originals.set(hash, original)
     }
@@ -88,7 +88,7 @@ export class CompactVectors {
   /** Keeps the vector of a text for later questions. Beside quantised vectors, the one that was asked for longest ago goes. */
   keep(hash: string, vector: Float32Array): void {
     this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // the caller's may be part of something larger
-    if (this.#sieve !== undefined) this.#shrink()
+    if (this.#quantized !== undefined) this.#shrink()
   }
 
   #shrink(): void {
@@ -102,33 +102,33 @@ export class CompactVectors {
    * Returns records that include the nearest `limit`, in no order. `among`: those to look at, filtered already. `only`: the filter
    * where `among` is undefined.
    */
-  contenders(
+  candidates(
     vector: Float32Array,
     limit: number,
     among: ReadonlyArray<MemoryId> | undefined,
     only: (id: MemoryId) => boolean
   ): ReadonlyArray<MemoryId> {
-    const slots = among?.flatMap((id) => this.#slots.get(id) ?? [])
-    const count = slots?.length ?? this.#ids.length
-    if (this.#sieve === undefined || count <= 32 + 2 * limit) {
-      return slots === undefined ? this.#ids.filter(only) : slots.map((slot) => this.#ids[slot]!)
+    const docs = among?.flatMap((id) => this.#docs.get(id) ?? [])
+    const count = docs?.length ?? this.#ids.length
+    if (this.#quantized === undefined || count <= 32 + 2 * limit) {
+      return docs === undefined ? this.#ids.filter(only) : docs.map((doc) => this.#ids[doc]!)
     }
     const bounds = new TopKBounds(limit)
-    const passes = among === undefined ? (slot: number) => only(this.#ids[slot]!) : undefined
-    this.#sieve.sift(vector, normOf(vector), slots && Int32Array.from(slots), count, bounds, passes)
-    return bounds.all.map((slot) => this.#ids[slot]!)
+    const passes = among === undefined ? (doc: number) => only(this.#ids[doc]!) : undefined
+    this.#quantized.offerBounds(vector, normOf(vector), docs && Int32Array.from(docs), count, bounds, passes)
+    return bounds.all.map((doc) => this.#ids[doc]!)
   }
 
   /** Quantises all; where the machine cannot, vectors are kept whole from then on. */
   #quantise(): void {
     this.#canQuantise = false
-    const sieve = QuantizedVectors.make(this.dimensions)
-    if (sieve === undefined) return
-    for (const [slot, hash] of this.#hashes.entries()) {
+    const quantized = QuantizedVectors.make(this.dimensions)
+    if (quantized === undefined) return
+    for (const [doc, hash] of this.#hashes.entries()) {
       const vector = this.#originals.get(hash)?.vector
-      if (vector === undefined || !sieve.set(slot, vector, normOf(vector))) return
+      if (vector === undefined || !quantized.set(doc, vector, normOf(vector))) return
     }
-    this.#sieve = sieve
+    this.#quantized = quantized
     this.#shrink()
   }
 }

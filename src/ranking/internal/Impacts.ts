@@ -5,7 +5,7 @@
  * once for each.
  */
 import { saturation } from "../Bm25.ts"
-import { type GrowableArray, int32 } from "./Slots.ts"
+import { type GrowableArray, int32 } from "./DocIds.ts"
 
 /** The least number above 0: every match scores as much. */
 export const leastScore = Number.MIN_VALUE
@@ -79,7 +79,7 @@ export class Impacts {
 /** Share that each pair gives to a score, by number of a term. */
 const tables: Array<Float64Array> = []
 
-/** Groups by slot, and verdicts by group: odd where its slots are counted. */
+/** Groups by doc id, and verdicts by group: odd where its doc ids are counted. */
 export interface Passing {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
@@ -91,7 +91,7 @@ export interface Reader {
   readonly passing: () => Passing | undefined
 }
 
-/** Columns that are written to: scores by slot; the slots of those that reach a score; the number of those that had none, and pass. */
+/** Columns that are written to: scores by doc id; the doc ids of those that reach a score; the number of those that had none, and pass. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
@@ -109,13 +109,13 @@ const scatter = (arena: Int32Array, from: number, end: number, table: Float64Arr
   const { matches: { data: matches }, reach, scores: { data: scores } } = into
   let { found, matched } = into
   for (let i = from; i < end; i += 2) {
-    const slot = arena[i]!
-    const score = scores[slot]!
+    const doc = arena[i]!
+    const score = scores[doc]!
     const sum = score + table[arena[i + 1]!]!
-    scores[slot] = sum
+    scores[doc] = sum
     found += +(score === 0)
     if (sum < reach) continue
-    matches[matched] = slot
+    matches[matched] = doc
     matched += +(score < reach)
   }
   into.found = found
@@ -134,13 +134,13 @@ const scatterPassing = (
   const { matches: { data: matches }, reach, scores: { data: scores } } = into
   let { found, matched } = into
   for (let i = from; i < end; i += 2) {
-    const slot = arena[i]!
-    const score = scores[slot]!
+    const doc = arena[i]!
+    const score = scores[doc]!
     const sum = score + table[arena[i + 1]!]!
-    scores[slot] = sum
-    found += +(score === 0) & verdicts[groups[slot]!]!
+    scores[doc] = sum
+    found += +(score === 0) & verdicts[groups[doc]!]!
     if (sum < reach) continue
-    matches[matched] = slot
+    matches[matched] = doc
     matched += +(score < reach)
   }
   into.found = found
@@ -161,15 +161,15 @@ const scatterFew = (
   const { matches: { data: matches }, passing, reach, scores: { data: scores } } = into
   let { found, matched } = into
   for (let i = from; i < end; i += 2) {
-    const slot = arena[i]!
+    const doc = arena[i]!
     const number = arena[i + 1]!
     const code = codes[number]!
-    const score = scores[slot]!
+    const score = scores[doc]!
     const sum = score + (weight * saturation(code >> 1, lengths[number]!, slope) + (code & 1))
-    scores[slot] = sum
-    found += +(score === 0) & (passing === undefined ? 1 : passing.verdicts[passing.groups[slot]!]!)
+    scores[doc] = sum
+    found += +(score === 0) & (passing === undefined ? 1 : passing.verdicts[passing.groups[doc]!]!)
     if (sum < reach) continue
-    matches[matched] = slot
+    matches[matched] = doc
     matched += +(score < reach)
   }
   into.found = found
@@ -185,7 +185,7 @@ export const hash = (a: number, b: number): number => {
 }
 
 /** The lists of a question's terms, to be walked scope by scope: within a scope in the order of the terms. */
-export class Walk {
+export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
   /** Per list, the scope's next one, plus 1. */

@@ -1,5 +1,5 @@
 /**
- * Documents by slot, postings by term and scope, totals by scope: BM25 over exactly what is in sight.
+ * Documents by doc id, postings by term and scope, totals by scope: BM25 over exactly what is in sight.
  *
  * A document is seen while `until` lies beyond the view's `at`: it expires then, and one that was removed has −Infinity.
  * Lists and totals of a scope without dead or expired documents are right as they stand; else they are counted by walking.
@@ -9,11 +9,11 @@ import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
 import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
-import { leastScore, type Passing, type Reader, Walk } from "./Impacts.ts"
-import type { Marks } from "./Marks.ts"
-import { encoding, type Packed, scopesIn } from "./Packed.ts"
+import { float64, type GrowableArray, int32, ScopeDocs, ScopeIndex } from "./DocIds.ts"
+import { leastScore, type Passing, PostingsCursor, type Reader } from "./Impacts.ts"
+import { encoding, type IndexParts, scopesIn } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
-import { float64, type GrowableArray, int32, ScopeIndex, ScopeSlots } from "./Slots.ts"
+import type { TermMasks } from "./TermMasks.ts"
 /** The documents in sight. Good until the index changes. */
 export interface View {
   /** `undefined`: every scope. */
@@ -36,10 +36,10 @@ export class InvertedIndex {
   /** Documents that were removed. */
   removed = 0
   readonly until = float64()
-  /** Slots, in no order that means anything. The first `matched` are those of the last `match` or `everything`. */
+  /** Doc ids, in no order that means anything. The first `matched` are those of the last `match` or `everything`. */
   readonly matches = int32()
   matched = 0
-  /** Scores by slot; 0 but for the matches. */
+  /** Scores by doc id; 0 but for the matches. */
   readonly scores = float64()
   /** Number of documents that match, and are `passing`. Only those are in `matches` that have at least the score `reach`. */
   found = 0
@@ -47,14 +47,14 @@ export class InvertedIndex {
   reach = leastScore
   /** Whether so many documents match that `clear` takes the score of each, listed or not. */
   isDense = false
-  #marks: Marks | undefined
+  #masks: TermMasks | undefined
   // the last `match` left these, by term of the question
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
   slope = 0
   /** −1: no document ever had the term. */
   readonly #asked: Array<number> = []
-  readonly #walk = new Walk()
+  readonly #cursor = new PostingsCursor()
 
   /** Counts by term; 0 but while a document is added. */
   readonly #codes = int32()
@@ -62,7 +62,7 @@ export class InvertedIndex {
   readonly #scope = int32()
   readonly #length = int32()
   #postings = new Postings(this.#length)
-  readonly #places = new ScopeSlots()
+  readonly #places = new ScopeDocs()
   // columns by scope
   readonly #count = int32()
   readonly #total = float64()
@@ -76,7 +76,7 @@ export class InvertedIndex {
   #totalSoonest = Infinity
 
   /**
-   * The slot: above every earlier one of the scope. `until`: epoch ms, or Infinity. `learned`: further tokens, by their numbers in a
+   * The doc id: above every earlier one of the scope. `until`: epoch ms, or Infinity. `learned`: further tokens, by their numbers in a
    * vocabulary.
    */
   add(
@@ -110,24 +110,24 @@ export class InvertedIndex {
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
     const number = this.#scopes.numberOf(scope)
-    const slot = this.#place(this.#slotIn(number), number, length, until)
+    const doc = this.#place(this.#slotIn(number), number, length, until)
     for (const term of terms) {
-      postings.push(postings.list(term, number), slot, this.#codes.data[term]!)
+      postings.push(postings.list(term, number), doc, this.#codes.data[term]!)
       this.#codes.data[term] = 0
     }
-    return slot
+    return doc
   }
 
   /** The same of terms that were counted before: each with twice its occurrences, plus 1 where it is a whole tag. */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
-    const slot = this.#place(this.#slotIn(number), number, length, until)
+    const doc = this.#place(this.#slotIn(number), number, length, until)
     for (let i = 0; i < terms.length; i += 2) {
       const term = this.#postings.termOf(terms[i] as string) // terms and counts take turns
       this.#codes.set(term, 0) // room for the term
-      this.#postings.push(this.#postings.list(term, number), slot, terms[i + 1] as number)
+      this.#postings.push(this.#postings.list(term, number), doc, terms[i + 1] as number)
     }
-    return slot
+    return doc
   }
 
   #note(term: number, terms: Array<number>): void {
@@ -137,10 +137,10 @@ export class InvertedIndex {
     codes[term]! += 2
   }
 
-  remove(slot: number): void {
-    const scope = this.#scope.data[slot]!
-    const length = this.#length.data[slot]!
-    this.until.data[slot] = -Infinity
+  remove(doc: number): void {
+    const scope = this.#scope.data[doc]!
+    const length = this.#length.data[doc]!
+    this.until.data[doc] = -Infinity
     this.live--
     this.removed++
     this.#totalLength -= length
@@ -162,78 +162,78 @@ export class InvertedIndex {
       view.length += this.#total.data[scope]!
       if (!this.#isWhole(scope, at)) view.whole = false
       if (this.#soonest.data[scope]! > at) continue
-      for (let slot = this.#places.last(scope); slot >= 0; slot = this.#places.before(slot)) {
-        const until = this.until.data[slot]!
+      for (let doc = this.#places.last(scope); doc >= 0; doc = this.#places.before(doc)) {
+        const until = this.until.data[doc]!
         if (until > at || until === -Infinity) continue
         view.count--
-        view.length -= this.#length.data[slot]!
+        view.length -= this.#length.data[doc]!
       }
     }
     return view
   }
 
-  /** Slots given to scopes: see `ScopeSlots`. */
-  get slots(): number {
+  /** Doc ids given to scopes: see `ScopeDocs`. */
+  get docs(): number {
     return this.#places.end
   }
 
   /** The number that a document's scope has in a view. */
-  scopeOf(slot: number): number {
-    return this.#scope.data[slot]!
+  scopeOf(doc: number): number {
+    return this.#scope.data[doc]!
   }
 
   readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
 
-  /** The numbers of scopes by slot, and how many scopes there are. */
+  /** The numbers of scopes by doc id, and how many scopes there are. */
   get scopeColumn(): readonly [numbers: Int32Array, count: number] {
     return [this.#scope.data, this.#scopes.all.length]
   }
 
   /** Number of terms. */
-  lengthOf(slot: number): number {
-    return this.#length.data[slot]!
+  lengthOf(doc: number): number {
+    return this.#length.data[doc]!
   }
 
-  sees(view: View): (slot: number) => boolean {
+  sees(view: View): (doc: number) => boolean {
     const scopes = view.scopes && new Set(view.scopes)
-    return (slot) => this.until.data[slot]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[slot]!))
+    return (doc) => this.until.data[doc]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[doc]!))
   }
 
   /** Every document that is seen, in no order that means anything. Cost: the documents of the view's scopes. */
   *seen({ at, scopes }: View): Iterable<number> {
-    const { slots, until: { data: until } } = this
-    if (scopes === undefined) { for (let slot = 0; slot < slots; slot++) if (until[slot]! > at) yield slot }
+    const { docs, until: { data: until } } = this
+    if (scopes === undefined) { for (let doc = 0; doc < docs; doc++) if (until[doc]! > at) yield doc }
     for (const scope of scopes ?? []) {
-      for (let slot = this.#places.last(scope); slot >= 0; slot = this.#places.before(slot)) {
-        if (until[slot]! > at) yield slot
+      for (let doc = this.#places.last(scope); doc >= 0; doc = this.#places.before(doc)) {
+        if (until[doc]! > at) yield doc
       }
     }
   }
 
   /** Matches every document that is seen, with score 1. `clear` before the next. */
   everything(view: View): void {
-    for (const slot of this.seen(view)) {
-      this.scores.data[slot] = 1
-      this.matches.data[this.matched++] = slot
+    for (const doc of this.seen(view)) {
+      this.scores.data[doc] = 1
+      this.matches.data[this.matched++] = doc
     }
   }
 
   /** The occurrences in a document of each term of the last `match`. Cost: the logarithm of the term's documents, each. */
-  frequenciesIn(slot: number): ReadonlyArray<number> {
+  frequenciesIn(doc: number): ReadonlyArray<number> {
     return this.#asked.map((term) => {
-      const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[slot]!)
-      return list < 0 ? 0 : this.#postings.codeIn(list, slot) >> 1
+      const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[doc]!)
+      return list < 0 ? 0 : this.#postings.codeIn(list, doc) >> 1
     })
   }
 
   /**
    * Scores the documents that hold any of the terms, and lists those that reach a score: at first all. Where the view is not `whole`,
-   * some may not be seen. `clear` before the next. `marks`: marks the matches, too. `reader` is told of each scope once its matches
+   * some may not be seen. `clear` before the next. `masks`: takes the masks of the matches, too. `reader` is told of each scope once its matches
    * are scored, and where those begin that are listed: the last ones, of which it may drop some by `drop` and `matched`. Returns the
    * score to be reached from then on, no less than before; where few match, all are listed all the same, and `passing` is not read.
    */
-  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, reader?: Reader): void {
-    this.#marks = marks
+  match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, reader?: Reader): void {
+    this.#masks = masks
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
@@ -247,23 +247,23 @@ export class InvertedIndex {
         const count = postings.count(list)
         df += view.whole || this.#isWhole(scope, view.at) ? count : postings.countOf(list, this.until.data, view.at)
         many += count
-        this.#walk.add(scope, list, n)
+        this.#cursor.add(scope, list, n)
       }
       this.#asked.push(term)
       this.documentFrequencies.push(df)
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
-    this.isDense = 4 * many > this.slots
+    this.isDense = 4 * many > this.docs
     this.passing = this.isDense && view.whole ? reader?.passing() : undefined
     const impacts = postings.impacts.weighed(this.weights, slope, many)
     let from = 0
-    this.#walk.run((list, n) => {
+    this.#cursor.run((list, n) => {
       if (this.documentFrequencies[n] === 0) return
       const at = postings.at(list)
       const end = at + 2 * postings.count(list)
       const arena = postings.arena(list)
       impacts(n, arena, at, end, this)
-      if (marks !== undefined && n < 31) marks.mark(arena, at, end, n, this.isDense && view.whole)
+      if (masks !== undefined && n < 31) masks.mark(arena, at, end, n, this.isDense && view.whole)
     }, () => {
       const least = reader?.read(from) ?? leastScore
       if (this.isDense) this.reach = least
@@ -275,23 +275,23 @@ export class InvertedIndex {
   gather(least = leastScore): void {
     if (least >= this.reach) return
     this.reach = least
-    const { matches: { data: matches }, scores: { data: scores }, slots } = this
+    const { matches: { data: matches }, scores: { data: scores }, docs } = this
     this.matched = 0
-    for (let slot = 0; slot < slots; slot++) if (scores[slot]! >= least) matches[this.matched++] = slot
+    for (let doc = 0; doc < docs; doc++) if (scores[doc]! >= least) matches[this.matched++] = doc
   }
 
-  /** Takes the score and the marks of a match that is not to be one. */
-  drop(slot: number): void {
-    this.scores.data[slot] = 0
-    this.#marks?.forget(slot)
+  /** Takes the score and the masks of a match that is not to be one. */
+  drop(doc: number): void {
+    this.scores.data[doc] = 0
+    this.#masks?.forget(doc)
   }
 
   clear(): void {
     const matches = this.matches.data.subarray(0, this.matched)
-    const isMany = this.isDense || 4 * matches.length > this.slots
-    if (isMany) this.scores.data.fill(0, 0, this.slots)
+    const isMany = this.isDense || 4 * matches.length > this.docs
+    if (isMany) this.scores.data.fill(0, 0, this.docs)
     else for (let i = 0; i < matches.length; i++) this.scores.data[matches[i]!] = 0
-    this.#marks?.clear(isMany ? undefined : matches)
+    this.#masks?.clear(isMany ? undefined : matches)
     this.matched = this.found = 0
     this.reach = leastScore
     this.isDense = false
@@ -299,26 +299,26 @@ export class InvertedIndex {
     for (const each of [this.documentFrequencies, this.weights, this.#asked]) each.length = 0
   }
 
-  /** A copy without tombstones, and the slots that are left: the n-th is slot n of the copy. */
+  /** A copy without tombstones, and the doc ids that are left: the n-th is doc id n of the copy. */
   compacted(): { readonly index: InvertedIndex; readonly kept: Int32Array } {
     const index = new InvertedIndex()
     const kept = new Int32Array(this.live)
-    const slots = new Int32Array(this.slots).fill(-1)
+    const docs = new Int32Array(this.docs).fill(-1)
     const scopes = new Int32Array(this.#scopes.all.length).fill(-1)
     for (let scope = 0, left = 0; scope < scopes.length; scope++) {
       if (this.#count.data[scope] === 0) continue
       scopes[scope] = index.#scopes.numberOf(this.#scopes.all[scope]!)
       left += this.#count.data[scope]!
       let to = left
-      for (let slot = this.#places.last(scope); slot >= 0; slot = this.#places.before(slot)) {
-        if (this.until.data[slot] !== -Infinity) kept[--to] = slot
+      for (let doc = this.#places.last(scope); doc >= 0; doc = this.#places.before(doc)) {
+        if (this.until.data[doc] !== -Infinity) kept[--to] = doc
       }
       for (; to < left; to++) {
-        const slot = kept[to]!
-        slots[slot] = index.#place(to, scopes[scope]!, this.#length.data[slot]!, this.until.data[slot]!)
+        const doc = kept[to]!
+        docs[doc] = index.#place(to, scopes[scope]!, this.#length.data[doc]!, this.until.data[doc]!)
       }
     }
-    index.#postings = this.#postings.compacted(slots, scopes, index.#length)
+    index.#postings = this.#postings.compacted(docs, scopes, index.#length)
     return { index, kept }
   }
 
@@ -327,17 +327,17 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes these documents, in steps beside which others may come and go. `order`: their slots, those of a scope as they came. */
-  encode(order: Int32Array): Generator<number, Packed> {
-    const slots = new Int32Array(this.slots).fill(-1)
-    order.forEach((slot, number) => slots[slot] = number)
-    const [scopeOf, lengths] = [this.#scope, this.#length].map(({ data }) => order.map((slot) => data[slot]!))
+  /** Encodes these documents, in steps beside which others may come and go. `order`: their doc ids, those of a scope as they came. */
+  encode(order: Int32Array): Generator<number, IndexParts> {
+    const docs = new Int32Array(this.docs).fill(-1)
+    order.forEach((doc, number) => docs[doc] = number)
+    const [scopeOf, lengths] = [this.#scope, this.#length].map(({ data }) => order.map((doc) => data[doc]!))
     const { column, kept, scopes } = scopesIn(this.#scopes.all, scopeOf!, this.removed === 0)
-    return encoding(kept, [column, lengths!], this.#postings.encode({ slots, scopes, isWhole: scopes === undefined }))
+    return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores what `encode` gave, with the slots of its documents in their order; `untils` in that order. */
-  static *decode({ bytes, columns, head }: Packed, untils: ReadonlyArray<number>) {
+  /** Restores what `encode` gave, with the doc ids of its documents in their order; `untils` in that order. */
+  static *decode({ bytes, columns, head }: IndexParts, untils: ReadonlyArray<number>) {
     const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // `encode` wrote it
     const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
@@ -365,33 +365,33 @@ export class InvertedIndex {
   }
 
   #slotIn(scope: number): number {
-    const before = this.slots
-    const slot = this.#places.next(scope)
+    const before = this.docs
+    const doc = this.#places.next(scope)
     this.#grow()
-    this.until.data.fill(-Infinity, before, this.slots) // those that wait are not seen
-    return slot
+    this.until.data.fill(-Infinity, before, this.docs) // those that wait are not seen
+    return doc
   }
 
   #grow(): void {
-    if (this.matches.data.length > this.slots) return // one more, which `Impacts` write to
-    for (const column of [this.until, this.scores, this.matches]) column.set(this.slots, 0)
+    if (this.matches.data.length > this.docs) return // one more, which `Impacts` write to
+    for (const column of [this.until, this.scores, this.matches]) column.set(this.docs, 0)
   }
 
-  #place(slot: number, scope: number, length: number, until: number): number {
+  #place(doc: number, scope: number, length: number, until: number): number {
     const isNew = this.#places.last(scope) < 0
-    this.#places.take(scope, slot)
+    this.#places.take(scope, doc)
     this.#grow()
     this.live++
-    this.until.data[slot] = until
-    this.#scope.set(slot, scope)
-    this.#length.set(slot, length)
+    this.until.data[doc] = until
+    this.#scope.set(doc, scope)
+    this.#length.set(doc, length)
     this.#count.set(scope, isNew ? 1 : this.#count.data[scope]! + 1)
     this.#total.set(scope, isNew ? length : this.#total.data[scope]! + length)
     this.#dead.set(scope, isNew ? 0 : this.#dead.data[scope]!)
     this.#soonest.set(scope, isNew ? until : Math.min(until, this.#soonest.data[scope]!))
     this.#totalLength += length
     this.#totalSoonest = Math.min(until, this.#totalSoonest)
-    return slot
+    return doc
   }
 
   #isWhole(scope: number, at: number): boolean {

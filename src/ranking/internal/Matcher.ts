@@ -1,5 +1,5 @@
 /**
- * The records of an index by slot, and what finds and ranks them: postings, the order of time, contenders. It needs of a record
+ * The records of an index by doc id, and what finds and ranks them: postings, the order of time, candidates. It needs of a record
  * what an `Outline` says, so that the texts may lie in memory, as those of `MemoryIndex`, or in a database.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -8,14 +8,14 @@ import type * as Viewer from "../../domain/Viewer.ts"
 import { relevanceOf } from "../Bm25.ts"
 import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
-import type { Ceiling } from "./Ceiling.ts"
-import { byWords, Contenders } from "./Contenders.ts"
+import { byWords, CandidateRanker } from "./CandidateRanker.ts"
+import { narrow } from "./DocIds.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
-import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
+import { actorOf, type ColumnFilter, Columns, isLong, type Outline } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
 import { RecencyIndex } from "./RecencyIndex.ts"
-import { bestThat, choose, firstLook, type Pool, poolOf, sampleOf, Skim } from "./Selection.ts"
-import { narrow } from "./Slots.ts"
+import type { ScoreBound } from "./ScoreBound.ts"
+import { bestThat, choose, firstLook, MatchCollector, type Pool, poolOf, sampleOf } from "./Selection.ts"
 
 /** Parts of a matcher. */
 export interface Options<R extends Outline> {
@@ -41,12 +41,12 @@ export interface Seen {
 
 /** The documents that may answer a question, and who may see them. */
 export class Matcher<R extends Outline> {
-  readonly slots = new Map<MemoryId, number>()
-  // columns by slot; they repeat what is asked of every match
+  readonly docs = new Map<MemoryId, number>()
+  // columns by doc id; they repeat what is asked of every match
   index = new InvertedIndex()
   #records: Array<R | undefined> = []
   #timeline = new RecencyIndex()
-  #contenders: Contenders
+  #candidates: CandidateRanker
   /** Number of records that more than words rank, by number of their scope; and of all scopes. */
   #special: Array<number> = []
   #anySpecial = 0
@@ -59,73 +59,73 @@ export class Matcher<R extends Outline> {
     this.#options = options
     this.#examined = options.examined ?? 2_048
     this.#columns = new Columns(options.hasMetadata === true)
-    this.#contenders = this.#noContenders()
+    this.#candidates = this.#noCandidates()
   }
 
-  /** The record of a slot that is not removed. */
-  readonly recordOf = (slot: number): R => this.#records[slot]!
+  /** The record of a doc id that is not removed. */
+  readonly recordOf = (doc: number): R => this.#records[doc]!
 
-  /** Records that are not removed, in the order of their slots. */
+  /** Records that are not removed, in the order of their doc ids. */
   get records(): ReadonlyArray<R> {
     return this.#records.filter((record) => record !== undefined)
   }
 
   get(id: MemoryId): R | undefined {
-    const slot = this.slots.get(id)
-    return slot === undefined ? undefined : this.#records[slot]
+    const doc = this.docs.get(id)
+    return doc === undefined ? undefined : this.#records[doc]
   }
 
-  /** Takes a record that the inverted index has just added at this slot. */
-  add(slot: number, record: R): void {
-    this.slots.set(record.id, slot)
-    this.#records[slot] = record
-    this.#timeline.add(slot, record)
-    this.#tally(slot, 1)
-    this.#columns.add(slot, record)
+  /** Takes a record that the inverted index has just added at this doc id. */
+  add(doc: number, record: R): void {
+    this.docs.set(record.id, doc)
+    this.#records[doc] = record
+    this.#timeline.add(doc, record)
+    this.#tally(doc, 1)
+    this.#columns.add(doc, record)
   }
 
   /** Returns whether the record was there. */
   remove(id: MemoryId): boolean {
-    const slot = this.slots.get(id)
-    if (slot === undefined) return false
-    this.slots.delete(id)
-    this.#tally(slot, -1)
-    this.#columns.remove(slot)
-    this.#records[slot] = undefined
-    this.index.remove(slot)
+    const doc = this.docs.get(id)
+    if (doc === undefined) return false
+    this.docs.delete(id)
+    this.#tally(doc, -1)
+    this.#columns.remove(doc)
+    this.#records[doc] = undefined
+    this.index.remove(doc)
     if (this.index.removed > 1_024 + this.index.live / 2) this.#compact()
     return true
   }
 
-  /** Makes all of it anew without the slots of removed records. */
+  /** Makes all of it anew without the doc ids of removed records. */
   #compact(): void {
     const { index, kept } = this.index.compacted()
-    const [before, slots] = [this.#records, Int32Array.from(this.slots.values())]
+    const [before, docs] = [this.#records, Int32Array.from(this.docs.values())]
     this.index = index
     this.#records = []
     this.#timeline = new RecencyIndex()
     this.#columns = new Columns(this.#options.hasMetadata === true)
-    this.#contenders = this.#noContenders()
+    this.#candidates = this.#noCandidates()
     this.#special = []
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
-    kept.forEach((old, slot) => made[old] = slot)
-    for (const old of slots) this.add(made[old]!, before[old]!) // the order is that in which they came, which is mostly that of time
+    kept.forEach((old, doc) => made[old] = doc)
+    for (const old of docs) this.add(made[old]!, before[old]!) // the order is that in which they came, which is mostly that of time
   }
 
-  #noContenders(): Contenders {
+  #noCandidates(): CandidateRanker {
     const { textOf, tokenizer } = this.#options
-    return new Contenders(this.recordOf, (slot) => textOf(this.recordOf(slot)), tokenizer)
+    return new CandidateRanker(this.recordOf, (doc) => textOf(this.recordOf(doc)), tokenizer)
   }
 
-  #tally(slot: number, by: 1 | -1): void {
-    const record = this.recordOf(slot)
+  #tally(doc: number, by: 1 | -1): void {
+    const record = this.recordOf(doc)
     if (record.source.session === undefined && actorOf(record) === undefined && !isLong(record)) return
-    const scope = this.index.scopeOf(slot)
+    const scope = this.index.scopeOf(doc)
     this.#special[scope] = (this.#special[scope] ?? 0) + by
     this.#anySpecial += by
-    if (by > 0) this.#contenders.add(slot, scope, record)
-    else this.#contenders.remove(slot, scope)
+    if (by > 0) this.#candidates.add(doc, scope, record)
+    else this.#candidates.remove(doc, scope)
   }
 
   /** Whether anything in sight may be of a session, have a speaker or be long. Cost: the scopes. */
@@ -133,18 +133,18 @@ export class Matcher<R extends Outline> {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes what tells whether slots pass a filter: by columns, and by the record where those do not tell. */
-  passing(asked: Asked): Sieve {
+  /** Makes what tells whether doc ids pass a filter: by columns, and by the record where those do not tell. */
+  passing(asked: Asked): ColumnFilter {
     const { passes } = this.#options
-    return this.#columns.sieve(asked, this.index, (slot) => passes(asked, this.#records[slot]!))
+    return this.#columns.filter(asked, this.index, (doc) => passes(asked, this.#records[doc]!))
   }
 
   /** Orders records that are there: newest first, then by id. */
   readonly newestFirst = (a: MemoryId, b: MemoryId): number =>
-    this.#timeline.newestFirst(this.slots.get(a)!, this.slots.get(b)!)
+    this.#timeline.newestFirst(this.docs.get(a)!, this.docs.get(b)!)
 
-  factOf(slot: number): Fact {
-    return this.#options.factOf(this.recordOf(slot), this.index.lengthOf(slot))
+  factOf(doc: number): Fact {
+    return this.#options.factOf(this.recordOf(doc), this.index.lengthOf(doc))
   }
 
   /** Oldest first; where the viewer sees much of what there is, what it does not see is among it. */
@@ -166,32 +166,32 @@ export class Matcher<R extends Outline> {
       ? question.ranked.read()
       : undefined
     try {
-      const sieve = this.passing(asked)
+      const filter = this.passing(asked)
       const { depth, score, shares, terms } = question
-      const marks = ranked && this.#contenders.marksFor(index)
+      const masks = ranked && this.#candidates.masksFor(index)
       const best = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : sampleOf(depth)
-      const limit = sieve.rest === undefined ? best : firstLook(best)
-      const ceiling = ranked === undefined && shares !== undefined && index.live > this.#examined
-        ? this.#columns.ceiling(shares)
+      const limit = filter.rest === undefined ? best : firstLook(best)
+      const scoreBound = ranked === undefined && shares !== undefined && index.live > this.#examined
+        ? this.#columns.scoreBound(shares)
         : undefined
       let pool: Pool
       if (terms === undefined) {
         index.everything(view)
         const { matched, matches: { data: matches }, scores: { data: scores } } = index
-        pool = poolOf(matches.subarray(0, sieve.narrow(matches, 0, matched)), scores)
+        pool = poolOf(matches.subarray(0, filter.narrow(matches, 0, matched)), scores)
       } else {
-        const skim = new Skim(
+        const collector = new MatchCollector(
           index,
           view,
-          sieve,
+          filter,
           limit,
-          score === undefined ? 0 : ceiling?.slack(index.slots) ?? 1,
-          marks
+          score === undefined ? 0 : scoreBound?.slack(index.docs) ?? 1,
+          masks
         )
-        index.match(view, terms, marks, { read: skim.read, passing: () => sieve.byGroup(index.slots) })
-        pool = skim.pool()
+        index.match(view, terms, masks, { read: collector.read, passing: () => filter.byGroup(index.docs) })
+        pool = collector.pool()
       }
-      return this.#matchesOf(view, sieve, question, { ranked, ceiling }, pool)
+      return this.#matchesOf(view, filter, question, { ranked, scoreBound }, pool)
     } finally {
       index.clear()
     }
@@ -200,33 +200,33 @@ export class Matcher<R extends Outline> {
   /** Ranks, weighs and cuts what the index has matched. */
   #matchesOf(
     view: View,
-    sieve: Sieve,
+    filter: ColumnFilter,
     question: Question,
-    { ceiling: bound, ranked }: { readonly ranked: Ranked | undefined; readonly ceiling: Ceiling | undefined },
+    { scoreBound: bound, ranked }: { readonly ranked: Ranked | undefined; readonly scoreBound: ScoreBound | undefined },
     passed: Pool
   ): Matches {
     const index = this.index
-    const contenders = this.#contenders
+    const candidates = this.#candidates
     const { newestFirst } = this.#timeline
     const { also, depth, minScore, score, terms = [] } = question
     const scores = index.scores.data
     const examined = this.#examined
-    let { rest } = sieve
+    let { rest } = filter
     let pool = passed
     if (rest !== undefined && pool.count <= examined) {
-      const slots = pool.all()
-      pool = poolOf(slots.subarray(0, narrow(slots, slots.length, rest)), scores)
+      const docs = pool.all()
+      pool = poolOf(docs.subarray(0, narrow(docs, docs.length, rest)), scores)
       rest = undefined
     }
     const chosen = ranked && bestThat(pool, scores, byWords, newestFirst, rest)
-    const ranking = ranked && chosen && contenders.rank(
+    const ranking = ranked && chosen && candidates.rank(
       index,
       view,
       {
         pool,
         chosen,
         rest,
-        passes: sieve.has,
+        passes: filter.has,
         depth,
         isAll: minScore > 0, // whether they reach it is seen by their ranks
         newestFirst,
@@ -235,28 +235,28 @@ export class Matcher<R extends Outline> {
       ranked
     )
     // each of a few is looked at
-    const ceiling = pool.count > examined ? bound : undefined
+    const scoreBound = pool.count > examined ? bound : undefined
     const scored = score &&
-      ((slot: number, relevance: number) =>
-        ceiling?.exactly(slot, relevance) ??
-          score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
+      ((doc: number, relevance: number) =>
+        scoreBound?.exactly(doc, relevance) ??
+          score(this.factOf(doc), relevance, () => index.frequenciesIn(doc)))
     const { best, count, first, isExact } = choose({
-      pool: ranking === undefined ? pool : poolOf(ranking.slots, ranking.ranks),
+      pool: ranking === undefined ? pool : poolOf(ranking.docs, ranking.ranks),
       ranks: ranking?.ranks ?? scores,
       best: ranking?.best,
       rest: ranking === undefined || minScore > 0 ? rest : undefined,
       scored,
-      ceiling,
+      scoreBound,
       newestFirst,
       examined
     }, question)
-    const candidate = (slot: number): Candidate => {
-      const rank = ranking === undefined ? scores[slot]! : contenders.rankOf(slot, index)
-      const clues = ranked?.isExplained === true ? { ...contenders.cluesOf(slot) } : undefined
+    const candidate = (doc: number): Candidate => {
+      const rank = ranking === undefined ? scores[doc]! : candidates.rankOf(doc, index)
+      const clues = ranked?.isExplained === true ? { ...candidates.cluesOf(doc) } : undefined
       const relevance = relevanceOf(rank, best)
-      return { fact: this.factOf(slot), lexical: rank, clues, score: scored?.(slot, relevance) ?? relevance }
+      return { fact: this.factOf(doc), lexical: rank, clues, score: scored?.(doc, relevance) ?? relevance }
     }
-    const wanted = also.length === 0 ? [] : this.#slotsOf(also, first, view, sieve.has)
+    const wanted = also.length === 0 ? [] : this.#docsOf(also, first, view, filter.has)
     return {
       documents: view.count,
       totalLength: view.length,
@@ -265,27 +265,27 @@ export class Matcher<R extends Outline> {
       bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
       candidates: [...first, ...wanted].map(candidate),
-      // matches that are no contenders are found as well, further down
+      // matches that are no candidates are found as well, further down
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
       exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }
   }
 
-  /** The slots of ids that are in sight and pass, but for those known already. */
-  #slotsOf(
+  /** The doc ids of ids that are in sight and pass, but for those known already. */
+  #docsOf(
     ids: ReadonlyArray<MemoryId>,
     known: ReadonlyArray<number>,
     view: View,
-    pass: (slot: number) => boolean
+    pass: (doc: number) => boolean
   ): ReadonlyArray<number> {
     const sees = this.index.sees(view)
     const seen = new Set(known)
     const found: Array<number> = []
     for (const id of ids) {
-      const slot = this.slots.get(id)
-      if (slot === undefined || seen.has(slot) || !sees(slot) || !pass(slot)) continue
-      seen.add(slot)
-      found.push(slot)
+      const doc = this.docs.get(id)
+      if (doc === undefined || seen.has(doc) || !sees(doc) || !pass(doc)) continue
+      seen.add(doc)
+      found.push(doc)
     }
     return found
   }
@@ -295,17 +295,17 @@ export class Matcher<R extends Outline> {
    * list is asked for. Good until the next change.
    */
   seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
-    const { index, slots } = this
+    const { index, docs } = this
     const view = index.view(sight)
     const { has: pass } = this.passing(asked)
     const isSeen = index.sees(view)
     return {
       has: (id) => {
-        const slot = slots.get(id)
-        return slot !== undefined && isSeen(slot) && pass(slot)
+        const doc = docs.get(id)
+        return doc !== undefined && isSeen(doc) && pass(doc)
       },
       few: isListed || view.count * 8 < index.live
-        ? Array.from(index.seen(view)).filter(pass).map((slot) => this.recordOf(slot).id)
+        ? Array.from(index.seen(view)).filter(pass).map((doc) => this.recordOf(doc).id)
         : undefined
     }
   }
@@ -321,8 +321,8 @@ export class Matcher<R extends Outline> {
     const items: Array<R> = []
     const from = after === undefined ? seen.length : this.#timeline.after(seen, after)
     for (let i = from; i-- > 0 && items.length < limit;) {
-      const slot = seen[i]!
-      if (sees(slot) && pass(slot)) items.push(this.recordOf(slot))
+      const doc = seen[i]!
+      if (sees(doc) && pass(doc)) items.push(this.recordOf(doc))
     }
     return items
   }

@@ -1,9 +1,9 @@
 /**
- * Groups of records with the same metadata, by slot: a condition on metadata is asked once for each group, so that few records are
+ * Groups of records with the same metadata, by doc id: a condition on metadata is asked once for each group, so that few records are
  * read. Only small flat metadata is grouped, and only 1,023 different ones; the other records are of no group.
  */
 import { type Filtered, matches as matching, type MemoryFilter } from "../../domain/MemoryFilter.ts"
-import { GrowableArray } from "./Slots.ts"
+import { GrowableArray } from "./DocIds.ts"
 
 /** The group of records that are of none. */
 const none = 0
@@ -14,26 +14,26 @@ const longest = 64
 
 /** A condition that a column tells. Good until the index changes. */
 export interface ColumnTest {
-  /** Values by slot, whole numbers. */
+  /** Values by doc id, whole numbers. */
   readonly column: Uint16Array | Int32Array
   /** Verdicts by value: 0 not known yet, 1 passes, 2 does not. */
   readonly verdicts: Uint8Array
-  /** Whether some slots have the value 0, which stands for no group: each is asked for by itself. `undefined`: 0 is a value as any. */
+  /** Whether some doc ids have the value 0, which stands for no group: each is asked for by itself. `undefined`: 0 is a value as any. */
   readonly hasLoners: boolean | undefined
-  readonly isOf: (value: number, slot: number) => boolean
+  readonly isOf: (value: number, doc: number) => boolean
 }
 
 /** Asks for the verdict on a value: 1 or 2. */
-export const verdictOf = ({ hasLoners, isOf, verdicts }: ColumnTest, value: number, slot: number): number => {
-  const verdict = isOf(value, slot) ? 1 : 2
+export const verdictOf = ({ hasLoners, isOf, verdicts }: ColumnTest, value: number, doc: number): number => {
+  const verdict = isOf(value, doc) ? 1 : 2
   if (value !== none || hasLoners === undefined) verdicts[value] = verdict
   return verdict
 }
 
-/** Whether a slot passes a test. */
-export const passesTest = (test: ColumnTest, slot: number): boolean => {
-  const value = test.column[slot]!
-  return (test.verdicts[value]! || verdictOf(test, value, slot)) === 1
+/** Whether a doc id passes a test. */
+export const passesTest = (test: ColumnTest, doc: number): boolean => {
+  const value = test.column[doc]!
+  return (test.verdicts[value]! || verdictOf(test, value, doc)) === 1
 }
 
 /** The groups of an index. */
@@ -45,10 +45,10 @@ export class MetadataGroups {
   /** Whether a record of no group was added. */
   #hasLoners = false
 
-  add(slot: number, record: Filtered): void {
+  add(doc: number, record: Filtered): void {
     const number = this.#numberOf(record)
     if (number === none) this.#hasLoners = true
-    this.#group.set(slot, number)
+    this.#group.set(doc, number)
   }
 
   #numberOf(record: Filtered): number {
@@ -67,7 +67,7 @@ export class MetadataGroups {
    * Makes the test of conditions, which asks `passes` about a record of no group. `undefined`: the conditions ask for more than
    * metadata.
    */
-  test(where: NonNullable<MemoryFilter["where"]>, passes: (slot: number) => boolean): ColumnTest | undefined {
+  test(where: NonNullable<MemoryFilter["where"]>, passes: (doc: number) => boolean): ColumnTest | undefined {
     if (!Object.keys(where).every((path) => path.startsWith("metadata."))) return undefined
     const isMet = matching({ where }, undefined)
     const likes = this.#likes
@@ -75,9 +75,9 @@ export class MetadataGroups {
       column: this.#group.data,
       verdicts: new Uint8Array(likes.length),
       hasLoners: this.#hasLoners,
-      isOf: (group, slot) => {
+      isOf: (group, doc) => {
         const like = likes[group]
-        return like === undefined ? passes(slot) : isMet(like)
+        return like === undefined ? passes(doc) : isMet(like)
       }
     }
   }

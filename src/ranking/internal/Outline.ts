@@ -1,6 +1,6 @@
 /**
  * Outlines: what ranking knows of a record before its texts are read, and the facts that it makes of that. What filters and weights
- * ask of every match lies in columns by slot, so that few records are looked at:
+ * ask of every match lies in columns by doc id, so that few records are looked at:
  *
  * ```text
  * group        records alike in kind, tags, trust, and in whether they tell a feeling: a filter is asked once for each group
@@ -16,12 +16,12 @@ import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
-import { Ceiling, remembering } from "./Ceiling.ts"
+import { float64, GrowableArray, stride } from "./DocIds.ts"
 import type { Passing } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import { type ColumnTest, likeOf, MetadataGroups, passesTest, verdictOf } from "./MetadataGroups.ts"
 import type { Form } from "./Ranker.ts"
-import { float64, GrowableArray, stride } from "./Slots.ts"
+import { memoized, ScoreBound } from "./ScoreBound.ts"
 
 /** A record without its texts, as far as matching and ranking need it. A record is its own outline. */
 export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "updatedAt" | "expiresAt"> {
@@ -127,7 +127,7 @@ interface Group {
 }
 
 /** A filter, as far as columns tell. Good until the index changes. */
-export class Sieve {
+export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
   /** Times by which a record has to be valid, and still has to be. */
@@ -138,11 +138,11 @@ export class Sieve {
   readonly isOpen: boolean
   /** Tells whether no record passes. Cost: the groups. */
   readonly isShut: () => boolean
-  /** Tells whether a slot that has passed the columns passes the whole filter; `undefined`: it does. */
-  readonly rest: ((slot: number) => boolean) | undefined
+  /** Tells whether a doc id that has passed the columns passes the whole filter; `undefined`: it does. */
+  readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
-    { isShut, rest, tests, validity }: Pick<Sieve, "isShut" | "rest"> & {
+    { isShut, rest, tests, validity }: Pick<ColumnFilter, "isShut" | "rest"> & {
       readonly validity: readonly [validAt: Float64Array, invalidAt: Float64Array, begun: number, ended: number]
       readonly tests: ReadonlyArray<ColumnTest>
     }
@@ -154,78 +154,78 @@ export class Sieve {
     this.rest = rest
   }
 
-  /** Whether a slot passes as far as columns tell. Cost: about 2 ns. */
-  readonly passes = (slot: number): boolean => {
-    if (!(this.#validAt[slot]! <= this.#begun && this.#invalidAt[slot]! > this.#ended)) return false
-    for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, slot)) return false
+  /** Whether a doc id passes as far as columns tell. Cost: about 2 ns. */
+  readonly passes = (doc: number): boolean => {
+    if (!(this.#validAt[doc]! <= this.#begun && this.#invalidAt[doc]! > this.#ended)) return false
+    for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, doc)) return false
     return true
   }
 
   /**
-   * Puts those of the slots between two places first that pass as far as columns tell, and returns where they end. Without a branch
-   * on what is mostly foreseen wrongly: slots that do not pass change places.
+   * Puts those of the doc ids between two places first that pass as far as columns tell, and returns where they end. Without a branch
+   * on what is mostly foreseen wrongly: doc ids that do not pass change places.
    */
-  narrow(slots: Int32Array, from: number, end: number): number {
+  narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end
-    for (const test of this.#tests) kept = this.#narrowBy(test, slots, from, kept)
-    if (this.#begun < Infinity) kept = this.#narrowByTime(slots, from, kept)
+    for (const test of this.#tests) kept = this.#narrowBy(test, docs, from, kept)
+    if (this.#begun < Infinity) kept = this.#narrowByTime(docs, from, kept)
     return kept
   }
 
-  /** Tells by groups which of so many slots pass, where one column tells it, and its groups are few. */
-  byGroup(slots: number): Passing | undefined {
+  /** Tells by groups which of so many doc ids pass, where one column tells it, and its groups are few. */
+  byGroup(docs: number): Passing | undefined {
     const [test] = this.#tests
     if (test === undefined || this.#tests.length > 1 || this.#begun < Infinity || test.hasLoners !== false) {
       return undefined
     }
     const { column, verdicts } = test
-    if (16 * verdicts.length > slots || !(column instanceof Uint16Array)) return undefined
+    if (16 * verdicts.length > docs || !(column instanceof Uint16Array)) return undefined
     for (let value = none + 1; value < verdicts.length; value++) {
-      if (verdicts[value] === 0) verdictOf(test, value, 0) // a group tells without a slot
+      if (verdicts[value] === 0) verdictOf(test, value, 0) // a group tells without a doc id
     }
     return { groups: column, verdicts }
   }
 
-  #narrowBy(test: ColumnTest, slots: Int32Array, from: number, end: number): number {
+  #narrowBy(test: ColumnTest, docs: Int32Array, from: number, end: number): number {
     const { column, verdicts } = test
     let kept = from
     for (let i = from; i < end; i++) {
-      const slot = slots[i]!
-      const value = column[slot]!
+      const doc = docs[i]!
+      const value = column[doc]!
       let verdict = verdicts[value]!
-      if (verdict === 0) verdict = verdictOf(test, value, slot)
-      slots[i] = slots[kept]!
-      slots[kept] = slot
+      if (verdict === 0) verdict = verdictOf(test, value, doc)
+      docs[i] = docs[kept]!
+      docs[kept] = doc
       kept += verdict & 1
     }
     return kept
   }
 
-  #narrowByTime(slots: Int32Array, from: number, end: number): number {
+  #narrowByTime(docs: Int32Array, from: number, end: number): number {
     const [validAt, invalidAt, begun, ended] = [this.#validAt, this.#invalidAt, this.#begun, this.#ended]
     let kept = from
     for (let i = from; i < end; i++) {
-      const slot = slots[i]!
-      slots[i] = slots[kept]!
-      slots[kept] = slot
-      kept += +(validAt[slot]! <= begun) & +(invalidAt[slot]! > ended)
+      const doc = docs[i]!
+      docs[i] = docs[kept]!
+      docs[kept] = doc
+      kept += +(validAt[doc]! <= begun) & +(invalidAt[doc]! > ended)
     }
     return kept
   }
 
-  /** Whether a slot passes the whole filter. */
-  readonly has = (slot: number): boolean =>
-    (this.isOpen || this.passes(slot)) && (this.rest === undefined || this.rest(slot))
+  /** Whether a doc id passes the whole filter. */
+  readonly has = (doc: number): boolean =>
+    (this.isOpen || this.passes(doc)) && (this.rest === undefined || this.rest(doc))
 }
 
-/** Columns of what filters and ranking ask of every record, by slot. */
+/** Columns of what filters and ranking ask of every record, by doc id. */
 export class Columns {
   readonly #validAt = float64()
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   /**
    * The other factors of a score than its relevance: recency in epoch milliseconds, importance, confidence, and the number of the
-   * group. They lie side by side, since all are asked for at once, of slots far apart.
+   * group. They lie side by side, since all are asked for at once, of doc ids far apart.
    */
   readonly #factors = float64()
   /** Groups by number; `none` has no group. */
@@ -244,16 +244,16 @@ export class Columns {
     this.#metadata = hasMetadata ? new MetadataGroups() : undefined
   }
 
-  add(slot: number, record: Outline): void {
+  add(doc: number, record: Outline): void {
     const { confidence = 0.5, importance, invalidAt = Infinity, validAt } = record
     const number = this.#numberOf(record)
     const group = this.#groups[number]
     if (group !== undefined) group.live++
-    this.#group.set(slot, number)
-    this.#metadata?.add(slot, record)
-    this.#validAt.set(slot, validAt)
-    this.#invalidAt.set(slot, invalidAt)
-    const at = stride * slot
+    this.#group.set(doc, number)
+    this.#metadata?.add(doc, record)
+    this.#validAt.set(doc, validAt)
+    this.#invalidAt.set(doc, invalidAt)
+    const at = stride * doc
     this.#factors.set(at + 3, number)
     this.#factors.set(at, recencyOf(record))
     this.#factors.set(at + 1, importance)
@@ -264,8 +264,8 @@ export class Columns {
     this.#mostConfidence = Math.max(this.#mostConfidence, confidence)
   }
 
-  remove(slot: number): void {
-    const group = this.#groups[this.#group.data[slot]!]
+  remove(doc: number): void {
+    const group = this.#groups[this.#group.data[doc]!]
     if (group !== undefined) group.live--
   }
 
@@ -281,8 +281,8 @@ export class Columns {
     return number
   }
 
-  /** Makes the sieve of a filter. `passes`: tells whether a slot passes the whole filter, validity aside. */
-  sieve({ at: now, filter }: Asked, index: InvertedIndex, passes: (slot: number) => boolean): Sieve {
+  /** Makes the column filter of a query's filter. `passes`: tells whether a doc id passes the whole filter, validity aside. */
+  filter({ at: now, filter }: Asked, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
     const isTimeless = at === undefined || (this.#lastValid <= at && (closed || this.#firstInvalid > at))
@@ -298,9 +298,9 @@ export class Columns {
         column: this.#group.data,
         verdicts: new Uint8Array(groups.length),
         hasLoners: groups.length === mostGroups,
-        isOf: (number, slot) => {
+        isOf: (number, doc) => {
           const group = groups[number]
-          return group === undefined ? passes(slot) : isLike(group.like)
+          return group === undefined ? passes(doc) : isLike(group.like)
         }
       })
     }
@@ -316,8 +316,8 @@ export class Columns {
     // matches are counted by one column, as they are scored; else those by metadata are looked at, the most promising first
     const isOnly = byMetadata?.hasLoners === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
-    const rest = byMetadata === undefined ? passes : (slot: number) => passesTest(byMetadata, slot)
-    return new Sieve({
+    const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)
+    return new ColumnFilter({
       validity: [
         this.#validAt.data,
         this.#invalidAt.data,
@@ -333,10 +333,10 @@ export class Columns {
   }
 
   /** Makes what tells the most that a score can be. */
-  ceiling(shares: Shares): Ceiling {
+  scoreBound(shares: Shares): ScoreBound {
     const { emotion, halfLifeOf } = shares
-    const knownOf = remembering(halfLifeOf)
-    return new Ceiling(
+    const knownOf = memoized(halfLifeOf)
+    return new ScoreBound(
       shares,
       this.#factors.data,
       this.#groups.map((group) => group === undefined ? Infinity : knownOf(group.like.kind)),

@@ -48,7 +48,7 @@ class Indexed implements Outline {
   /** Version at which the row was written. */
   readonly version: number
 
-  constructor(packed: Packed, version: number, scope: Outline["scope"]) {
+  constructor(packed: EncodedOutline, version: number, scope: Outline["scope"]) {
     const { actorId, emotion } = packed
     this.id = packed.id
     this.scope = scope
@@ -117,7 +117,7 @@ export class OutlineIndex {
   }
 
   get size(): number {
-    return this.#matcher.slots.size
+    return this.#matcher.docs.size
   }
 
   /** Records that are held, any order. */
@@ -134,10 +134,10 @@ export class OutlineIndex {
     const { length, packed, terms } = decode(encoded)
     this.remove(packed.id)
     const { index } = this.#matcher
-    const slot = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
+    const doc = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
     this.#unpacked++
-    this.#matcher.add(slot, new Indexed(packed, version, index.scope(index.scopeOf(slot)))) // one object for all of a scope
+    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // one object for all of a scope
     return packed.id
   }
 
@@ -206,16 +206,16 @@ export class OutlineIndex {
   }
 
   #near(sight: Viewer.Sight, asked: Asked, model: string, vector: Float32Array, depth: number, read: Vectors): Near {
-    const { slots } = this.#matcher
+    const { docs } = this.#matcher
     const vectors = this.#vectors.get(model)
     const { few, has } = this.#matcher.seen(sight, asked, vectors === undefined)
     const awaiting = vectors === undefined ? few?.length ?? 0 : Array.from(vectors.waiting).filter(has).length
-    const close = vectors?.dimensions === vector.length ? vectors.contenders(vector, depth, few, has) : []
+    const close = vectors?.dimensions === vector.length ? vectors.candidates(vector, depth, few, has) : []
     const cosineOf = cosineTo(vector)
-    const found: Array<{ readonly slot: number; readonly cosine: number }> = []
+    const found: Array<{ readonly doc: number; readonly cosine: number }> = []
     for (const id of close) {
-      const slot = slots.get(id)! // the record is there, so it has a slot
-      const { hash } = this.#matcher.recordOf(slot)
+      const doc = docs.get(id)! // the record is there, so it has a doc id
+      const { hash } = this.#matcher.recordOf(doc)
       const held = vectors?.get(hash)
       const own = held?.vector ?? read.get(hash)
       if (own === undefined) {
@@ -224,11 +224,11 @@ export class OutlineIndex {
       }
       if (held === undefined) vectors?.keep(hash, own)
       const cosine = cosineOf(own, held?.square)
-      if (cosine > 0) found.push({ slot, cosine })
+      if (cosine > 0) found.push({ doc, cosine })
     }
     const { newestFirst, recordOf } = this.#matcher
-    found.sort((a, b) => b.cosine - a.cosine || newestFirst(recordOf(a.slot).id, recordOf(b.slot).id))
-    const hits = found.slice(0, depth).map(({ cosine, slot }) => ({ fact: this.#matcher.factOf(slot), cosine }))
+    found.sort((a, b) => b.cosine - a.cosine || newestFirst(recordOf(a.doc).id, recordOf(b.doc).id))
+    const hits = found.slice(0, depth).map(({ cosine, doc }) => ({ fact: this.#matcher.factOf(doc), cosine }))
     return { hits, awaiting, exact: true, known: (hash) => vectors?.get(hash)?.vector }
   }
 
@@ -255,12 +255,12 @@ export class OutlineIndex {
 const packedFrom = 1_000
 
 /** A record as `encode` made it. */
-interface Kept {
+interface IndexedWords {
   /** Number of terms. */
   readonly length: number
   /** Each term, followed by twice its occurrences, plus 1 where it is a whole tag. */
   readonly terms: ReadonlyArray<string | number>
-  readonly packed: Packed
+  readonly packed: EncodedOutline
 }
 
 /** Encodes the words and the outline of a record as JSON. */
@@ -308,7 +308,7 @@ export const encode = (record: MemoryRecord, terms: ReadonlyMap<string, number>,
   ])
 }
 
-type Packed = Omit<Outline, "tags" | "data" | "metadata" | "form" | "hash"> & {
+type EncodedOutline = Omit<Outline, "tags" | "data" | "metadata" | "form" | "hash"> & {
   readonly tags?: ReadonlyArray<string>
   readonly emotion?: Outline["data"][string]
   readonly actorId?: Outline["metadata"][string]
@@ -316,9 +316,9 @@ type Packed = Omit<Outline, "tags" | "data" | "metadata" | "form" | "hash"> & {
   readonly hash: string
 }
 
-const decode = (encoded: string): Kept => {
+const decode = (encoded: string): IndexedWords => {
   // `encode` made it of these types
-  const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, Packed]
+  const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, EncodedOutline]
   const { form, hash, id, kind, scope, source } = packed
   // a damaged row may lack these, and ranking reads them unasked
   if (

@@ -5,7 +5,7 @@
  * terms   term → its number
  * firsts  per term   its first list, how many it has
  * heads   per list   TERM SCOPE NEXT COUNT AT     NEXT: the term's next list; AT: where in the arena
- * arena   per list   slot impact slot impact …    the number of a code and of the document's length: see `Impacts`
+ * arena   per list   doc impact doc impact …     the number of a code and of the document's length: see `Impacts`
  *                                                 code = 2 · tf, plus 1 where the term is a whole tag
  * ```
  *
@@ -15,9 +15,9 @@
  * What `decode` restores, and what `packed` keeps, stays packed until someone asks for a term: few of them are ever asked for.
  */
 import { detached } from "../Tokenizer.ts"
+import { Arena, type GrowableArray, int32 } from "./DocIds.ts"
 import { hash, Impacts } from "./Impacts.ts"
-import { type Encoded, ended, type Numbering, readNumbers, Writer } from "./Packed.ts"
-import { Arena, type GrowableArray, int32 } from "./Slots.ts"
+import { type Encoded, ended, type Numbering, readNumbers, Writer } from "./IndexCodec.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -43,9 +43,9 @@ export class Postings {
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
-  /** The slots that the numbers in `#packed` stand for. */
+  /** The doc ids that the numbers in `#packed` stand for. */
   #order: Int32Array | undefined
-  /** Lengths of documents by slot: of those with postings. */
+  /** Lengths of documents by doc id: of those with postings. */
   readonly #lengths: GrowableArray<Int32Array>
 
   constructor(lengths: GrowableArray<Int32Array>) {
@@ -74,13 +74,13 @@ export class Postings {
     return found >= 0 ? found : this.#open(term, scope)
   }
 
-  push(list: number, slot: number, code: number): void {
+  push(list: number, doc: number, code: number): void {
     const count = this.heads[list + COUNT]!
     if ((count & (count - 1)) === 0) this.#move(list, count) // nothing, or a power of two: full
     const arena = this.arena(list)
     const at = this.at(list) + 2 * count
-    arena[at] = slot
-    arena[at + 1] = this.impacts.numberOf(code, this.#lengths.data[slot]!)
+    arena[at] = doc
+    arena[at + 1] = this.impacts.numberOf(code, this.#lengths.data[doc]!)
     this.heads[list + COUNT] = count + 1
   }
 
@@ -114,7 +114,7 @@ export class Postings {
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
-  /** Postings of documents whose time, by slot, lies beyond another. Cost: the list. */
+  /** Postings of documents whose time, by doc id, lies beyond another. Cost: the list. */
   countOf(list: number, until: Float64Array, at: number): number {
     const arena = this.arena(list)
     let count = 0
@@ -153,17 +153,17 @@ export class Postings {
   }
 
   /** The code of a document in a list; 0: it is not in it. Cost: the logarithm of the list. */
-  codeIn(list: number, slot: number): number {
+  codeIn(list: number, doc: number): number {
     const arena = this.arena(list)
     const at = this.at(list)
     let low = 0
     let high = this.count(list)
-    while (low < high) { // slots ascend
+    while (low < high) { // doc ids ascend
       const middle = (low + high) >>> 1
-      if (arena[at + 2 * middle]! < slot) low = middle + 1
+      if (arena[at + 2 * middle]! < doc) low = middle + 1
       else high = middle
     }
-    const isIn = low < this.count(list) && arena[at + 2 * low] === slot
+    const isIn = low < this.count(list) && arena[at + 2 * low] === doc
     return isIn ? this.impacts.codeOf(arena[at + 2 * low + 1]!) : 0
   }
 
@@ -175,12 +175,12 @@ export class Postings {
     const order = this.#order
     const isAsPacked = as === undefined
       ? order === undefined
-      : as.isWhole && order !== undefined && order.every((slot, number) => as.slots[slot] === number)
+      : as.isWhole && order !== undefined && order.every((doc, number) => as.docs[doc] === number)
     return this.#encoding(Array.from(this.#terms.keys()), as ?? this.#asItIs(), isAsPacked, as === undefined)
   }
 
   #asItIs(): Numbering {
-    return { slots: this.#lengths.data.map((_, slot) => slot), isWhole: true }
+    return { docs: this.#lengths.data.map((_, doc) => doc), isWhole: true }
   }
 
   *#encoding(
@@ -210,17 +210,17 @@ export class Postings {
     return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }
   }
 
-  #write(list: number, { isWhole, scopes, slots: numbers }: Numbering, out: Writer): void {
+  #write(list: number, { isWhole, scopes, docs: numbers }: Numbering, out: Writer): void {
     const arena = this.arena(list)
     const from = this.at(list)
     let end = from + 2 * this.count(list)
-    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // slots that came since are the last
+    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // doc ids that came since are the last
     let count = (end - from) >> 1
     if (!isWhole) { for (let i = from; i < end; i += 2) if (numbers[arena[i]!]! < 0) count-- }
     if (count === 0) return
     out.write(scopes?.[this.scopeOf(list)] ?? this.scopeOf(list))
     out.write(count)
-    let before = -1 // slots ascend
+    let before = -1 // doc ids ascend
     for (let i = from; i < end; i += 2) {
       const number = numbers[arena[i]!]!
       if (number < 0) continue
@@ -236,7 +236,7 @@ export class Postings {
     return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a view would hold all that the writer has room for
   }
 
-  /** Restores what `encode` returned, and keeps it. `order`: the slot of each number; default: the same. Cost: the terms. */
+  /** Restores what `encode` returned, and keeps it. `order`: the doc id of each number; default: the same. Cost: the terms. */
   static decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Postings {
     const postings = new Postings(lengths)
     const { terms } = encoded
@@ -271,15 +271,15 @@ export class Postings {
     let number = -1
     for (let i = 0; i < 2 * count; i += 2) {
       number += numbers[from + i]!
-      const slot = order === undefined ? number : order[number]!
-      arena[at + i] = slot
-      arena[at + i + 1] = this.impacts.numberOf(numbers[from + i + 1]!, lengths[slot]!)
+      const doc = order === undefined ? number : order[number]!
+      arena[at + i] = doc
+      arena[at + i + 1] = this.impacts.numberOf(numbers[from + i + 1]!, lengths[doc]!)
     }
     return from + 2 * count
   }
 
-  /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
-  compacted(slots: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
+  /** A copy with doc ids and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
+  compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
     // room for all there was: growing would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term) // none is packed any more
@@ -290,10 +290,10 @@ export class Postings {
         const arena = this.arena(list)
         let to = -1
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-          const slot = slots[arena[i]!]!
-          if (slot < 0) continue
+          const doc = docs[arena[i]!]!
+          if (doc < 0) continue
           if (to < 0) to = copy.#open(copy.termOf(text), scopes[this.scopeOf(list)]!)
-          copy.push(to, slot, this.impacts.codeOf(arena[i + 1]!))
+          copy.push(to, doc, this.impacts.codeOf(arena[i + 1]!))
         }
       }
     }

@@ -10,9 +10,9 @@
  *
  * by Cauchy and Schwarz. At 384 dimensions e is about .007.
  */
-import { float64, type TopKBounds } from "./Slots.ts"
+import { float64, type TopKBounds } from "./DocIds.ts"
 
-/** Quantised vectors, by slot, in one WebAssembly memory. */
+/** Quantised vectors, by doc id, in one WebAssembly memory. */
 export class QuantizedVectors {
   readonly #kernel: DotKernel
   readonly #stride: number
@@ -44,13 +44,13 @@ export class QuantizedVectors {
     return this.#bytes.length
   }
 
-  /** Sets the vector of a slot. `norm`: its length. `false`, and nothing changed: there is no room for more, ever. */
-  set(slot: number, vector: Float32Array, norm: number): boolean {
-    const at = this.#rowsAt + slot * this.#stride
+  /** Sets the vector of a doc id. `norm`: its length. `false`, and nothing changed: there is no room for more, ever. */
+  set(doc: number, vector: Float32Array, norm: number): boolean {
+    const at = this.#rowsAt + doc * this.#stride
     if (!this.#reserve(at + this.#stride)) return false
     const { error, scale } = quantise(vector, norm, 127, this.#bytes, at)
-    this.#scale.set(slot, scale)
-    this.#error.set(slot, error)
+    this.#scale.set(doc, scale)
+    this.#error.set(doc, error)
     return true
   }
 
@@ -61,14 +61,14 @@ export class QuantizedVectors {
     this.#error.set(to, this.#error.data[from]!)
   }
 
-  /** Offers `count` of the slots, or the first `count` of all. Cost: reading them, 20 ns each at 384 dimensions. */
-  sift(
+  /** Offers `count` of the doc ids, or the first `count` of all. Cost: reading them, 20 ns each at 384 dimensions. */
+  offerBounds(
     vector: Float32Array,
     norm: number,
-    slots: Int32Array | undefined,
+    docs: Int32Array | undefined,
     count: number,
-    contenders: TopKBounds,
-    only: ((slot: number) => boolean) | undefined
+    bounds: TopKBounds,
+    only: ((doc: number) => boolean) | undefined
   ): void {
     const stride = this.#stride
     const range = Math.min(32_767, Math.floor((2 ** 31 - 1) / (127 * stride)))
@@ -79,14 +79,14 @@ export class QuantizedVectors {
     const slack = query.error + 1e-9 // the arithmetic here rounds off less than 1e-9
     for (let from = 0; from < count; from += block) {
       const length = Math.min(block, count - from)
-      for (let i = 0; i < length; i++) dots[i] = slots === undefined ? from + i : slots[from + i]!
+      for (let i = 0; i < length; i++) dots[i] = docs === undefined ? from + i : docs[from + i]!
       this.#kernel.dots(2 * stride, 2 * stride + 4 * length, this.#rowsAt, stride)
       for (let i = 0; i < length; i++) {
-        const slot = slots === undefined ? from + i : slots[from + i]!
-        const near = dots[i]! * scales[slot]! * query.scale
-        const error = errors[slot]! * (1 + query.error) + slack
-        if (near + error >= contenders.bar && (only === undefined || only(slot))) {
-          contenders.offer(slot, near - error, near + error)
+        const doc = docs === undefined ? from + i : docs[from + i]!
+        const near = dots[i]! * scales[doc]! * query.scale
+        const error = errors[doc]! * (1 + query.error) + slack
+        if (near + error >= bounds.bar && (only === undefined || only(doc))) {
+          bounds.offer(doc, near - error, near + error)
         }
       }
     }

@@ -75,7 +75,7 @@ export interface Clues {
   length: number
 }
 
-/** Ranking of contenders, read off the question where that is needed. */
+/** Ranking of candidates, read off the question where that is needed. */
 export interface Asking {
   /** Whether the question may name or ask for a time. Else records of no session and no speaker are in the order of their words. */
   readonly isTimely: boolean

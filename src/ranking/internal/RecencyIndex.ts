@@ -1,58 +1,58 @@
-/** The slots of an index in the order of their records' time. A slot stays in it when its record is removed. */
+/** The doc ids of an index in the order of their records' time. A doc id stays in it when its record is removed. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
-import { float64 } from "./Slots.ts"
+import { float64 } from "./DocIds.ts"
 
-/** Number of slots out of order that become a run. */
+/** Number of doc ids out of order that become a run. */
 const longest = 1_024
 
-/** The slots of one index. */
+/** The doc ids of one index. */
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
-  /** Slots in order, oldest first: what comes is mostly newest, and is added at the end. */
-  readonly #slots: Array<number> = []
-  /** Slots that came out of order since `all`, the last ones; once there are many, they become a run. */
+  /** Doc ids in order, oldest first: what comes is mostly newest, and is added at the end. */
+  readonly #docs: Array<number> = []
+  /** Doc ids that came out of order since `all`, the last ones; once there are many, they become a run. */
   #late: Array<number> = []
   /** Earlier ones, each run in order, and longer than the next: so that `all` has little left to do. */
   readonly #runs: Array<Int32Array> = []
 
-  add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
-    this.#recency.set(slot, recencyOf(record))
-    this.#ids[slot] = record.id
-    const last = this.#slots.at(-1)
-    const isNext = this.#isSorted() && (last === undefined || this.newestFirst(slot, last) < 0)
-    if (isNext) this.#slots.push(slot)
-    else if (this.#late.push(slot) === longest) this.#endRun()
+  add(doc: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
+    this.#recency.set(doc, recencyOf(record))
+    this.#ids[doc] = record.id
+    const last = this.#docs.at(-1)
+    const isNext = this.#isSorted() && (last === undefined || this.newestFirst(doc, last) < 0)
+    if (isNext) this.#docs.push(doc)
+    else if (this.#late.push(doc) === longest) this.#endRun()
   }
 
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Every slot, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
+  /** Every doc id, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
   all(): ReadonlyArray<number> {
-    if (this.#isSorted()) return this.#slots
+    if (this.#isSorted()) return this.#docs
     if (this.#late.length > 0) this.#endRun()
     const late = this.#runs.reduceRight((late, run) => this.#merged(run, late))
     this.#runs.length = 0
     const oldest = late[0]!
     let low = 0
-    let high = this.#slots.length
+    let high = this.#docs.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.newestFirst(this.#slots[middle]!, oldest) < 0) high = middle
+      if (this.newestFirst(this.#docs[middle]!, oldest) < 0) high = middle
       else low = middle + 1
     }
-    for (const slot of this.#merged(Int32Array.from(this.#slots.splice(low)), late)) this.#slots.push(slot)
-    return this.#slots
+    for (const doc of this.#merged(Int32Array.from(this.#docs.splice(low)), late)) this.#docs.push(doc)
+    return this.#docs
   }
 
   #isSorted(): boolean {
     return this.#late.length + this.#runs.length === 0
   }
 
-  /** Makes a run of the late slots, and one of it and those before it that are not longer. */
+  /** Makes a run of the late doc ids, and one of it and those before it that are not longer. */
   #endRun(): void {
     let run: Int32Array = Int32Array.from(this.#late.sort((a, b) => this.newestFirst(b, a)))
     this.#late = []
@@ -74,14 +74,14 @@ export class RecencyIndex {
     return all
   }
 
-  /** Returns how many of some slots, given oldest first, come after a position in the order of a page: newest first. */
-  after(slots: ReadonlyArray<number>, { id, recency }: Position): number {
+  /** Returns how many of some doc ids, given oldest first, come after a position in the order of a page: newest first. */
+  after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
-    let high = slots.length
+    let high = docs.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      const newer = this.#recency.data[slots[middle]!]! - recency
-      if (newer < 0 || (newer === 0 && this.#ids[slots[middle]!]! > id)) low = middle + 1
+      const newer = this.#recency.data[docs[middle]!]! - recency
+      if (newer < 0 || (newer === 0 && this.#ids[docs[middle]!]! > id)) low = middle + 1
       else high = middle
     }
     return low

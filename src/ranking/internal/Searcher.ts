@@ -3,13 +3,13 @@
  * explains them, and reads bodies last:
  *
  * ```text
- * lexical   match: BM25 over what is in sight → filter → contenders ranked → weights → minScore → cut
+ * lexical   match: BM25 over what is in sight → filter → candidates ranked → weights → minScore → cut
  * vector    near: what is in sight → filter → cosine above 0 → cut
  * both      the best of either, each with its score in the other → fused by score → weights → minScore
  * then      order, ties newest first → bodies → near-duplicates folded → limit → budget
  * ```
  *
- * Each operation is a plan: a generator that yields the effects of the retrieval, as the body of an `Effect.gen` does. A store runs
+ * Each operation is a program: a generator that yields the effects of the retrieval, as the body of an `Effect.gen` does. A store runs
  * it as an Effect. `atOnce` runs it without a fiber where the retrieval answers at once, as an index in memory does.
  */
 import * as Effect from "effect/Effect"
@@ -47,7 +47,7 @@ import * as Scorer from "../Scorer.ts"
 import { mayNameTime } from "../Tokenizer.ts"
 import { isLong } from "./Outline.ts"
 import { type Asking, type Clues, type Ranked, ranked as rankedBy } from "./Ranker.ts"
-import { byVector, confidenceIn, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
+import { confidenceIn, hybridSearch, passageIn, wordsOf } from "./Searcher/HybridSearch.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
 export interface Options {
@@ -56,7 +56,7 @@ export interface Options {
 }
 
 /** The body of an `Effect.gen` over the effects of a retrieval. */
-export type Plan<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
+export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
 /** Hits of a query that names no limit. */
 export const defaultLimit = 20
@@ -154,11 +154,11 @@ export interface Found {
   readonly cosine: number
 }
 
-/** Runs a plan as an Effect. */
-export const run = <A>(plan: () => Plan<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
+/** Runs a program as an Effect. */
+export const run = <A>(plan: () => SearchProgram<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
 
-/** Runs a plan over a retrieval whose answers are `Either.right`s, which are Effects that need no fiber. */
-export const atOnce = <A>(plan: Plan<A>): A => {
+/** Runs a program over a retrieval whose answers are `Either.right`s, which are Effects that need no fiber. */
+export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   let step = plan.next()
   while (step.done !== true) {
     const answer = yieldWrapGet(step.value)
@@ -176,7 +176,7 @@ export function* search(
   viewer: Viewer.Any,
   query: MemoryQuery,
   now: number
-): Plan<SearchResult> {
+): SearchProgram<SearchResult> {
   const { awaiting, confidence, exact, folded, more, shown } = yield* rank(
     new Search(retrieval, options, viewer, query, now)
   )
@@ -198,7 +198,7 @@ export function* whyNot(
   id: MemoryId,
   query: MemoryQuery,
   now: number
-): Plan<Absence | undefined> {
+): SearchProgram<Absence | undefined> {
   const [row] = yield* retrieval.read(Viewer.tenantOf(viewer), [id])
   const { forgotten, record } = (row && Option.getOrUndefined(row)) ?? none
   if (record === undefined || forgotten || !Viewer.sees(viewer, record.scope)) return "absent"
@@ -221,7 +221,7 @@ export function* list(
   viewer: Viewer.Any,
   filter: MemoryFilter,
   now: number
-): Plan<Page<MemoryRecord> | undefined> {
+): SearchProgram<Page<MemoryRecord> | undefined> {
   const after = filter.after === undefined ? undefined : readCursor(viewer, filter, filter.after)
   if (filter.after !== undefined && after === undefined) return undefined
   const limit = filter.limit ?? defaultLimit
@@ -268,7 +268,7 @@ export interface Round {
 }
 
 /** Asks for the best by word, weighed, with nothing left to decide but what says the same. */
-function* byWord(search: Search, depth: number, ranked: Asking | undefined): Plan<Round> {
+function* byWord(search: Search, depth: number, ranked: Asking | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.sight, search.asked, {
     terms,
@@ -300,7 +300,7 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
   }
 }
 
-/** Ranking of the contenders of a question; `undefined`: no words are asked for, or nothing but words counts. */
+/** Ranking of the candidates of a question; `undefined`: no words are asked for, or nothing but words counts. */
 const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
@@ -320,7 +320,7 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
 }
 
 /** Retrieves, orders and folds, deeper as long as that may change what is shown: mostly once. */
-function* rank(search: Search): Plan<Result> {
+function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranked = askingOf(search)
   // some more than is wanted, where some may be folded
@@ -328,7 +328,7 @@ function* rank(search: Search): Plan<Result> {
   for (;;) {
     const round = embedding === undefined
       ? yield* byWord(search, depth, ranked)
-      : yield* byVector(search, embedding, depth, ranked)
+      : yield* hybridSearch(search, embedding, depth, ranked)
     const { folded, gone, kept } = yield* pick(search, round.found)
     depth = deeper(depth, limit, Math.max(1, kept.length))
     if (round.isCut(kept[limit - 1]?.found)) continue
@@ -360,7 +360,7 @@ interface Picked {
  * Takes the first `limit` records that do not repeat an earlier one. Reads the bodies of as many as are wanted, and of some more
  * for those that fold. `gone` counts records that were forgotten, hidden, expired or changed since they matched.
  */
-function* pick(search: Search, all: ReadonlyArray<Found>): Plan<Picked> {
+function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
   const kept: Array<Picked["kept"][number]> = []
   const isRepeated = repeats()
@@ -384,7 +384,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): Plan<Picked> {
 function* bodiesOf(
   { asked, retrieval, sight }: Search,
   all: ReadonlyArray<Found>
-): Plan<ReadonlyMap<MemoryId, MemoryRecord>> {
+): SearchProgram<ReadonlyMap<MemoryId, MemoryRecord>> {
   const ids = all.flatMap(({ fact }) => fact.record === undefined ? [fact.id] : [])
   if (ids.length === 0) return new Map()
   const isSeen = Viewer.includes(sight.visibility)

@@ -12,8 +12,8 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Reader, Stored } from "../Engine.ts"
 import type { Service } from "../MemoryStore.ts"
 import * as Reads from "../MemoryStore/internal/Reads.ts"
+import { revisionsKept } from "../Revision.ts"
 import type { Vectors } from "../Vectors.ts"
-import { revisionsKept } from "../Version.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 

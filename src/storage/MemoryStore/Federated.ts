@@ -112,13 +112,13 @@ const make = (
   Effect.gen(function*() {
     const copying = Replication.make()
     const router = yield* WriteRouter.make(yield* MemoryKind.Kinds, copying)
-    const minting = yield* Transaction.makeMinting
-    const first = yield* StoreRegistry.begin(entries, options.primary, minting)
+    const idGenerator = yield* Transaction.makeIdGenerator
+    const first = yield* StoreRegistry.begin(entries, options.primary, idGenerator)
     const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)
     const writing: Writing = { members, options, router }
     const written = first.filter(StoreRegistry.isWritten)
     const stores = (written.length > 0 ? written : first).map(({ store }) => store)
-    const carried = Redaction.together(stores)
+    const carried = Redaction.combine(stores)
     const redaction = Option.getOrUndefined(
       Option.filter(carried, (one) =>
         stores.every((store) => Redaction.isSame(Option.getOrUndefined(store.redaction), one)))
@@ -126,7 +126,7 @@ const make = (
     const federated: Service = {
       ...StoreRegistry.make({
         members,
-        minting,
+        idGenerator,
         redaction,
         toNamed: (member) =>
           named(writing, member)
@@ -285,7 +285,7 @@ const federationOf = (
         (counts) =>
           counts.reduce((sum, count) => sum + count, 0)
       )),
-    activity: makeStore.together(Effect.map(all, (members) => members.map(({ store }) => store.activity))),
+    activity: makeStore.combineActivities(Effect.map(all, (members) => members.map(({ store }) => store.activity))),
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Queries.vectorsOf(all))
       : Option.none(),

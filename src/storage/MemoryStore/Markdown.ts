@@ -11,25 +11,25 @@ import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Check from "../../domain/Check.ts"
 import { sha256 } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import * as Validation from "../../domain/Validation.ts"
 import * as EventLoop from "../../host/EventLoop.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
 import { maintain, make as makeStore, MemoryStore, type Primitives } from "../MemoryStore.ts"
 import * as Deuz from "./Markdown/Deuz.ts"
-import * as Disk from "./Markdown/Disk.ts"
 import * as Document from "./Markdown/Document.ts"
 import * as Layout from "./Markdown/Layout.ts"
 import { hidden } from "./Markdown/Layout.ts"
-import * as Plan from "./Markdown/Plan.ts"
-import { partOf } from "./Markdown/Revisions.ts"
+import { partOf } from "./Markdown/RevisionReader.ts"
 import * as Snapshot from "./Markdown/Snapshot.ts"
 import * as Folder from "./Markdown/Vault.ts"
 import { type Entry, nowhere, textOf } from "./Markdown/VaultFile.ts"
+import * as VaultFileSystem from "./Markdown/VaultFileSystem.ts"
+import * as WritePlan from "./Markdown/WritePlan.ts"
 
 /** A file that is no record, or a note whose record lacks a part of it, and the reason: at most 300 characters. */
 export interface Issue {
@@ -68,7 +68,7 @@ export interface Options {
   readonly root: string
   /**
    * Time for which a write of another process or by hand may go unseen. Another process is seen at once where the folder can be
-   * watched. Hand edits of a large folder may go unseen for ten times as long as a look at it takes; after ten polls
+   * watched. Hand edits of a large folder may go unseen for ten times as long as a scan of it takes; after ten polls
    * without a call for a hundred times as long, and after sixty, if nothing listens to changes, until the next call,
    * which answers with them. Default 1 second; `Duration.infinity` = only on demand, and not watched.
    */
@@ -98,38 +98,38 @@ export const layer = (
   options: Options
 ): Layer.Layer<MemoryStore | Vault, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path> =>
   Layer.scopedContext(Effect.gen(function*() {
-    yield* Check.refuseOptions("Markdown.layer", [
-      ...Check.timeIssues("poll", options.poll, { least: 1, infinite: true }),
-      ...Check.timeIssues("lockTimeout", options.lockTimeout, { least: 1 })
+    yield* Validation.refuseOptions("Markdown.layer", [
+      ...Validation.timeIssues("poll", options.poll, { least: 1, infinite: true }),
+      ...Validation.timeIssues("lockTimeout", options.lockTimeout, { least: 1 })
     ])
     const kinds = yield* MemoryKind.Kinds
     const analyzer = yield* Analyzer.Analyzer
-    const disk = yield* Disk.make(options.root)
-    yield* disk.makeFolder("")
+    const fs = yield* VaultFileSystem.make(options.root)
+    yield* fs.makeFolder("")
     const vault = yield* Folder.open(
-      disk,
+      fs,
       { analyzer, kinds, notes: options.notes },
       Duration.decode(options.lockTimeout ?? "3 seconds")
     )
     yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, Snapshot.unsaved))
-    const ready = yield* keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
-    const sidecar = yield* Deuz.vectors(disk, vault.mirror.entries, vault.sidecar, options.deuzModel)
+    const ready = yield* keepCurrent(fs, vault, Duration.decode(options.poll ?? "1 second"))
+    const sidecar = yield* Deuz.vectors(fs, vault.state.entries, vault.sidecar, options.deuzModel)
     const store = yield* makeStore("markdown", {
       ...primitives(vault),
       trash: options.trash,
       sidecar,
       ready,
-      outside: (viewer) => Stream.unwrap(Effect.as(ready, vault.changes.of(viewer)))
+      outside: (viewer) => Stream.unwrap(Effect.as(ready, vault.changeFeed.of(viewer)))
     })
     yield* maintain(store)
     yield* Snapshot.keep(vault, store.activity)
 
     return Context.make(MemoryStore, store).pipe(Context.add(Vault, {
       refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
-      issues: Effect.sync(() => [...vault.unsealed(), ...vault.mirror.issues(), ...sidecar.issues()]),
-      verify: Effect.withSpan(verify(disk, vault), "markdown.verify"),
-      repair: ({ write = false } = {}) => Effect.withSpan(repair(disk, vault, write), "markdown.repair"),
-      adopt: Effect.withSpan(adopt(disk, vault), "markdown.adopt")
+      issues: Effect.sync(() => [...vault.unsealed(), ...vault.state.issues(), ...sidecar.issues()]),
+      verify: Effect.withSpan(verify(fs, vault), "markdown.verify"),
+      repair: ({ write = false } = {}) => Effect.withSpan(repair(fs, vault, write), "markdown.repair"),
+      adopt: Effect.withSpan(adopt(fs, vault), "markdown.adopt")
     }))
   }))
 
@@ -141,26 +141,26 @@ const primitives = (vault: Folder.Vault): Primitives => ({
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
         // the list is made for one tenant at a time, since a compaction asks for one after the other
-        ...vault.mirror.catalog(tenant).rows(),
+        ...vault.state.tenantIndex(tenant).rows(),
         ...tombstones
       ]))),
   lifetimes: vault.revisions.lifetimes,
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
   revisions: vault.revisions.all,
-  commit: vault.commitTogether,
+  commit: vault.groupCommit,
   inTurn: vault.inTurn,
   exclusive: vault.exclusive,
   secret: vault.secret,
-  catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant))
+  tenantIndex: (tenant) => Effect.sync(() => vault.state.tenantIndex(tenant))
 })
 
 /* Keeps a vault current with what other processes and hands write, at a cost that shrinks while nobody asks. */
 
 /** Number of polls without a call or a listener after which the vault stops polling. */
 const patience = 60
-/** Number of polls without a call after which looks at every file become rare. */
+/** Number of polls without a call after which scans of every file become rare. */
 const attention = 10
-/** Pause before the next look, as a multiple of the time that a look takes: while calls come, and when none has come for a while. */
+/** Pause before the next scan, as a multiple of the time that a scan takes: while calls come, and when none has come for a while. */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
@@ -172,8 +172,8 @@ const spacing = { busy: 10, quiet: 100 }
  * @internal
  */
 export const keepCurrent = (
-  disk: Disk.Disk,
-  vault: Pick<Folder.Vault, "changes" | "follow" | "land" | "refresh">,
+  fs: VaultFileSystem.VaultFileSystem,
+  vault: Pick<Folder.Vault, "changeFeed" | "follow" | "land" | "refresh">,
   poll: Duration.Duration
 ): Effect.Effect<Effect.Effect<void>, never, Scope.Scope> =>
   Effect.gen(function*() {
@@ -186,7 +186,7 @@ export const keepCurrent = (
     /** Polls since the last call, and since the last call or listener. */
     let uncalled = 0
     let quiet = 0
-    const look = Effect.gen(function*() {
+    const scan = Effect.gen(function*() {
       yield* vault.land
       const start = yield* Clock.currentTimeMillis
       const share = uncalled > attention ? spacing.quiet : spacing.busy
@@ -202,14 +202,14 @@ export const keepCurrent = (
     const watch = Effect.gen(function*() {
       yield* Effect.sleep(poll)
       uncalled++
-      if (vault.changes.isHeard()) quiet = 0
-      if (++quiet <= patience) return yield* told(look)
+      if (vault.changeFeed.isHeard()) quiet = 0
+      if (++quiet <= patience) return yield* told(scan)
       isResting = true
       yield* awake.close
       yield* awake.await
     })
     yield* Effect.forkScoped(Effect.forever(watch))
-    yield* hinted(disk, told(vault.follow))
+    yield* hinted(fs, told(vault.follow))
 
     /** Scans if polling has stopped. Calls that come during the scan wait for its end. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
@@ -235,14 +235,17 @@ export const keepCurrent = (
  * finds sooner what a poll would find. It watches one folder, not the tree: on Linux a recursive watch is a watch per entry.
  */
 
-/** Pause between a hint and the look, since a write gives many hints. The last is the lock's end, so the look finds it whole. */
+/** Pause between a hint and the scan, since a write gives many hints. The last is the lock's end, so the scan finds it whole. */
 const pause = Duration.millis(20)
 
-/** Looks after each hint until the scope closes. A folder that cannot be watched gives none, which is logged at debug level. */
-const hinted = (disk: Disk.Disk, look: Effect.Effect<void>): Effect.Effect<void, never, Scope.Scope> =>
+/** Scans after each hint until the scope closes. A folder that cannot be watched gives none, which is logged at debug level. */
+const hinted = (
+  fs: VaultFileSystem.VaultFileSystem,
+  scan: Effect.Effect<void>
+): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {
     const hints = yield* Queue.sliding<void>(1)
-    yield* Stream.runForEach(disk.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
+    yield* Stream.runForEach(fs.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
       Effect.catchAll(unwatched),
       Effect.catchAllDefect(unwatched), // Node throws where there are no watches left
       Effect.forkScoped
@@ -250,7 +253,7 @@ const hinted = (disk: Disk.Disk, look: Effect.Effect<void>): Effect.Effect<void,
     yield* Queue.take(hints).pipe(
       Effect.zipRight(Effect.sleep(pause)),
       Effect.zipRight(Queue.takeAll(hints)),
-      Effect.zipRight(look),
+      Effect.zipRight(scan),
       Effect.forever,
       Effect.forkScoped
     )
@@ -284,18 +287,21 @@ export interface Repair {
   readonly revision: number
 }
 
-/** Reads every file. Changes nothing on disk except what a look at the folder records. */
-const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io<ReadonlyArray<Finding>> =>
+/** Reads every file. Changes nothing on disk except what a scan of the folder records. */
+const verify = (
+  fs: VaultFileSystem.VaultFileSystem,
+  { context, state, refresh }: Folder.Vault
+): Io<ReadonlyArray<Finding>> =>
   Effect.gen(function*() {
     yield* refresh
     const paced = EventLoop.pacer()
     const found: Array<Finding> = []
     const kinds = new Map<string, "damaged" | "partial">()
-    for (const { damage, hash, issues, path, row: { record: { id } }, stat } of mirror.entries()) {
+    for (const { damage, hash, issues, path, row: { record: { id } }, stat } of state.entries()) {
       if (damage !== undefined) kinds.set(path, "damaged")
       else if (issues !== undefined) kinds.set(path, "partial")
       if (damage !== undefined) continue
-      const text = yield* textOf(disk, context, path, stat.size).pipe(
+      const text = yield* textOf(fs, context, path, stat.size).pipe(
         MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no longer UTF-8
       )
       yield* paced(Option.match(text, { onNone: () => 0, onSome: ({ text }) => text.length }))
@@ -303,10 +309,10 @@ const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io
       const message = Option.isNone(text) ? "the file is gone" : "its bytes changed, and its size and time did not"
       found.push({ path, kind: "drifted", message, id })
     }
-    const ids = new Map(mirror.entries().map(({ path, row: { record: { id } } }) => [path, id]))
+    const ids = new Map(state.entries().map(({ path, row: { record: { id } } }) => [path, id]))
     return [
       ...found,
-      ...mirror.issues().map(({ error: { message }, path }): Finding => {
+      ...state.issues().map(({ error: { message }, path }): Finding => {
         const kind = kinds.get(path)
         return kind ? { path, kind, message, id: ids.get(path) } : { path, kind: "ignored", message }
       })
@@ -318,11 +324,11 @@ const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io
  * Without `write` it only lists what it would do.
  */
 const repair = (
-  disk: Disk.Disk,
-  { context, exclusive, history, mirror, refresh }: Folder.Vault,
+  fs: VaultFileSystem.VaultFileSystem,
+  { context, exclusive, history, state, refresh }: Folder.Vault,
   write: boolean
 ): Io<ReadonlyArray<Repair>> => {
-  const damaged = () => mirror.entries().filter(({ damage }) => damage !== undefined)
+  const damaged = () => state.entries().filter(({ damage }) => damage !== undefined)
   const told = (all: ReadonlyArray<Entry>) =>
     all.map(({ path, row: { record: { id, revision } } }): Repair => ({ path, id, revision }))
   if (!write) return Effect.map(refresh, () => told(damaged()))
@@ -332,16 +338,16 @@ const repair = (
       const all = damaged()
       for (const { damage: _, extra, row, ...entry } of all) {
         const { frame, path, tenant } = entry
-        const content = yield* Plan.print(context, path, tenant, { record: row.record, extra, frame })
-        yield* disk.makeFolder(`${Layout.hidden}/damaged`)
-        yield* disk.move(
+        const content = yield* WritePlan.print(context, path, tenant, { record: row.record, extra, frame })
+        yield* fs.makeFolder(`${Layout.hidden}/damaged`)
+        yield* fs.move(
           path,
           `${Layout.hidden}/damaged/${sha256(`${path}\0${entry.hash}\0${entry.stat.mtime}`).slice(0, 16)}`
         )
-        yield* disk.write(path, content, { isFenced: true })
+        yield* fs.write(path, content, { isFenced: true })
         const mended: Entry = { ...entry, row, extra, stat: nowhere, settled: false, hash: sha256(content) }
         if (history.newest(tenant, row.record.id)?.after !== mended.hash) yield* history.append([partOf(mended)])
-        mirror.set(path, mended)
+        state.set(path, mended)
       }
       return told(all)
     }))
@@ -352,15 +358,18 @@ const repair = (
  * Seals the records that this vault did not write itself, as those of a clone: from now on each has the trust and origin that its
  * text claims. Returns their number. Only for folders whose texts are trusted.
  */
-const adopt = (disk: Disk.Disk, { commit, context, exclusive, mirror, refresh }: Folder.Vault): Io<number> =>
+const adopt = (
+  fs: VaultFileSystem.VaultFileSystem,
+  { commit, context, exclusive, state, refresh }: Folder.Vault
+): Io<number> =>
   Effect.zipRight(
     refresh,
     exclusive(Effect.gen(function*() {
       let count = 0
-      for (const entry of mirror.entries()) {
+      for (const entry of state.entries()) {
         const { damage, path, row: { record: { id, revision } }, tenant } = entry
-        if (damage !== undefined || Layout.placeOf(path).id === undefined) continue
-        const text = yield* disk.readLoose(path)
+        if (damage !== undefined || Layout.parsePath(path).id === undefined) continue
+        const text = yield* fs.readLoose(path)
         if (Option.isNone(text)) continue
         const claimed = Document.parse({ ...context, isAdopting: true }, path, text.value, 0)
         const sealed = Document.parse(context, path, text.value, 0)
@@ -369,7 +378,7 @@ const adopt = (disk: Disk.Disk, { commit, context, exclusive, mirror, refresh }:
         const next = new MemoryRecord({ ...record, revision: Math.max(record.revision, revision + 1) }, {
           disableValidation: true
         })
-        yield* commit(tenant, [{ id, revision, next: mirror.rowOf(tenant, next) }])
+        yield* commit(tenant, [{ id, revision, next: state.rowOf(tenant, next) }])
         count++
       }
       return count

@@ -21,8 +21,8 @@ import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
-import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import * as Validation from "../../domain/Validation.ts"
 import type { Engine } from "../Engine.ts"
 import type * as MemoryStore from "../MemoryStore.ts"
 import { guarded } from "./Postgres/Connection.ts"
@@ -115,11 +115,11 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
   Effect.gen(function*() {
     const { connectTimeout = "5 seconds", maxConnections = 10, schema = "public", statementTimeout = "30 seconds" } =
       options
-    yield* Check.refuseOptions("postgres.make", [
-      ...Check.timeIssues("connectTimeout", connectTimeout, { least: 1 }),
-      ...Check.timeIssues("statementTimeout", statementTimeout, { least: 0 }),
-      ...Check.timeIssues("replica.staleness", options.replica?.staleness, { least: 0, infinite: true }),
-      ...Check.countIssues("maxConnections", maxConnections, 1)
+    yield* Validation.refuseOptions("postgres.make", [
+      ...Validation.timeIssues("connectTimeout", connectTimeout, { least: 1 }),
+      ...Validation.timeIssues("statementTimeout", statementTimeout, { least: 0 }),
+      ...Validation.timeIssues("replica.staleness", options.replica?.staleness, { least: 0, infinite: true }),
+      ...Validation.countIssues("maxConnections", maxConnections, 1)
     ])
     yield* checkSchema(schema)
     const url = yield* urlOf(options.url)

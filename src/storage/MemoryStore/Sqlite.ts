@@ -30,8 +30,8 @@
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
-import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import * as Validation from "../../domain/Validation.ts"
 import type { Engine } from "../Engine.ts"
 import type * as MemoryStore from "../MemoryStore.ts"
 import { codeOf, type Database, type Dialect, fromDriver, messageOf, type Session } from "./Sql/Database.ts"
@@ -94,7 +94,7 @@ const open = (
   { filename, patience = 30_000 }: Options
 ): Effect.Effect<Database, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* Check.refuseOptions("sqlite.make", Check.countIssues("patience", patience, 0))
+    yield* Validation.refuseOptions("sqlite.make", Validation.countIssues("patience", patience, 0))
     const { Reactivity, SqliteClient } = yield* driver
     // the driver would change the mode of the log before it knows whose file it is, and would not wait for others
     const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(

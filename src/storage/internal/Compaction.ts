@@ -36,7 +36,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import { embeddingText, hashOf, isExpired, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { isInternal } from "../../domain/MemoryScope.ts"
 import type { Embeddings } from "../../ranking/VectorIndex.ts"
-import { erasableAt, type Lifetime, lifetimeOf } from "../Version.ts"
+import { erasableAt, type Lifetime, lifetimeOf } from "../Revision.ts"
 import type { Decision, Due, Engine, Found, Stored, Unembedded, Write } from "./EngineContract.ts"
 
 /** Number of rows that compaction asks for at a time. */

@@ -1,5 +1,5 @@
 /**
- * The engine in memory: rows and their revisions in maps, and a catalog for each tenant. A transaction is one synchronous
+ * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous
  * step, so nothing is locked, and no tenant waits for another. A long batch is decided over many steps, and committed in one
  * that first makes sure that what it was decided on is still so.
  */
@@ -16,10 +16,10 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import { turn } from "../../host/EventLoop.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../ranking/VectorIndex.ts"
-import * as Catalog from "../Catalog.ts"
-import * as Changes from "../Changes.ts"
+import * as ChangeFeed from "../ChangeFeed.ts"
+import { defaultTrash, erasableAt, lifetimeOf, revisionsKept } from "../Revision.ts"
+import * as TenantIndex from "../TenantIndex.ts"
 import * as Vectors from "../Vectors.ts"
-import { defaultTrash, erasableAt, lifetimeOf, revisionsKept } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
 import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from "./EngineContract.ts"
 
@@ -36,11 +36,11 @@ interface Memory extends Omit<Options, "trash"> {
   readonly trash: number
   /** Revisions by tenant and id, newest first, at least one each; tenants without rows have no entry. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
-  /** Catalogs of the same tenants. */
-  readonly catalogs: Cache
+  /** Tenant indexes of the same tenants. */
+  readonly tenantIndexes: Cache
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
-  readonly changes: Changes.Changes
+  readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
 /** Makes an engine without rows. Everything ends with the process. */
@@ -50,17 +50,17 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     ...options,
     trash: Duration.toMillis(trash),
     revisions,
-    catalogs: new Cache((tenant) => makeCatalog(memory, tenant)),
+    tenantIndexes: new Cache((tenant) => makeCatalog(memory, tenant)),
     due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
       rowIn(revisions, tenant, id)?.record.revision === revision
     ),
     embeddings: new TenantEmbeddings(),
-    changes: Changes.make()
+    changeFeed: ChangeFeed.make()
   }
-  const { catalogs } = memory
+  const { tenantIndexes } = memory
   const vectors = Vectors.ofSidecar(
     Vectors.inMemory(memory.embeddings),
-    catalogs.of,
+    tenantIndexes.of,
     Effect.sync(() => {
       for (const tenant of memory.embeddings.tenants) prune(memory, tenant)
     })
@@ -70,13 +70,13 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(revisions, tenant, id)))),
     revisions: (tenant, id, limit) => Effect.sync(() => revisions.get(tenant)?.get(id)?.slice(0, limit) ?? []),
     transact: (tenant, needs, decide) => transact(memory, tenant, needs, decide),
-    ...Catalog.queries({
-      catalogOf: catalogs.of,
+    ...TenantIndex.queries({
+      tenantIndexOf: tenantIndexes.of,
       tenants: Stream.suspend(() => Stream.fromIterable(Array.from(revisions.keys()))),
       tombstones: (tenant, ids) =>
         Effect.sync(() =>
           ids === undefined
-            ? catalogs.get(tenant).tombstones()
+            ? tenantIndexes.get(tenant).tombstones()
             : Array.from(new Set(ids)).flatMap((id) => rowIn(revisions, tenant, id) ?? [])
         )
     }),
@@ -84,14 +84,14 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
     reindex: () => Effect.void,
     due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
-    changes: memory.changes.stream,
+    changes: memory.changeFeed.stream,
     vectors: {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          yield* catalogs.get(tenant).texts().prepared // built here with pauses; a caller that erases a record cannot wait for it
+          yield* tenantIndexes.get(tenant).texts().prepared // built here with pauses; a caller that erases a record cannot wait for it
           yield* vectors.attach(tenant, model, all)
-          catalogs.get(tenant).texts().build().attached(all.map(([hash]) => hash))
+          tenantIndexes.get(tenant).texts().build().attached(all.map(([hash]) => hash))
         })
     }
   }
@@ -100,21 +100,21 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-/** Makes the catalog of a tenant. Where there are vectors it keeps account of the texts from the beginning. */
-const makeCatalog = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): Catalog.Catalog => {
+/** Makes the index of a tenant. Where there are vectors it keeps account of the texts from the beginning. */
+const makeCatalog = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): TenantIndex.TenantIndex => {
   const vectors = embeddings.of(tenant)
-  const catalog = Catalog.make({ kinds, analyzer, embeddings: vectors })
-  if (vectors.size > 0) catalog.texts().build()
-  for (const [id, [row]] of revisions.get(tenant) ?? []) catalog.set(id, row)
-  return catalog
+  const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: vectors })
+  if (vectors.size > 0) tenantIndex.texts().build()
+  for (const [id, [row]] of revisions.get(tenant) ?? []) tenantIndex.set(id, row)
+  return tenantIndex
 }
 
-/** Finds the tenants with a row of a scope. Those with few rows are not worth a catalog. */
+/** Finds the tenants with a row of a scope. Those with few rows are not worth a tenant index. */
 const tenantsWith = (memory: Memory, key: string): Stream.Stream<string> =>
   Stream.filterEffect(
     Stream.suspend(() => Stream.fromIterable(Array.from(memory.revisions.keys()))),
     (tenant) => {
-      const large = memory.catalogs.large(tenant)
+      const large = memory.tenantIndexes.large(tenant)
       if (large !== undefined) return Effect.map(large.counts, (counts) => counts.has(key))
       return Effect.sync(() => {
         for (const [row] of memory.revisions.get(tenant)?.values() ?? []) {
@@ -154,9 +154,9 @@ const transact = <A>(
 /** Number of times a long batch is decided with pauses, each after a write of another came between, before one step decides it. */
 const rounds = 3
 
-const markOf = (memory: Memory, tenant: string): Mark => memory.catalogs.get(tenant).changed(undefined).mark
+const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
-/** Whether no row of a tenant was written between two moments. A catalog that was made again meanwhile cannot tell. */
+/** Whether no row of a tenant was written between two moments. A tenant index that was made again meanwhile cannot tell. */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
 /** Whether all that a transaction needs is as it was found. */
@@ -185,13 +185,13 @@ const committed = <A>(
   { answer, isQuiet = false, writes }: Decision<A>
 ): Effect.Effect<A> => {
   if (writes.length > 0) commit(memory, tenant, writes)
-  if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
-  memory.changes.unsafePublish(tenant, Changes.changesOf(rows, writes), now)
+  if (isQuiet || writes.length === 0 || !memory.changeFeed.isHeard()) return Effect.succeed(answer)
+  memory.changeFeed.unsafePublish(tenant, ChangeFeed.changesOf(rows, writes), now)
   return Effect.as(Effect.yieldNow(), answer) // listeners have a turn before the next write
 }
 
 const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
-  const catalog = dedupeKeys.length > 0 ? memory.catalogs.get(tenant) : undefined
+  const tenantIndex = dedupeKeys.length > 0 ? memory.tenantIndexes.get(tenant) : undefined
   const kept = memory.revisions.get(tenant)
   const rows = new Map<MemoryId, Stored>()
   const holders = new Map<string, ReadonlyArray<MemoryRecord>>()
@@ -199,7 +199,7 @@ const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: 
     const row = kept?.get(id)?.[0]
     if (row !== undefined) rows.set(id, row)
   }
-  for (const key of dedupeKeys) holders.set(key, catalog?.holders(key, now, ids.length + 1) ?? [])
+  for (const key of dedupeKeys) holders.set(key, tenantIndex?.holders(key, now, ids.length + 1) ?? [])
   return {
     now,
     rows,
@@ -209,13 +209,13 @@ const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: 
 }
 
 const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): void => {
-  const catalog = memory.catalogs.get(tenant)
+  const tenantIndex = memory.tenantIndexes.get(tenant)
   const revisions = memory.revisions.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
   memory.revisions.set(tenant, revisions)
   let litters = false
   for (const { id, next } of writes) {
     const earlier = revisions.get(id)
-    catalog.set(id, next?.stored)
+    tenantIndex.set(id, next?.stored)
     if (next === undefined) {
       litters ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each has one revision at least
       revisions.delete(id)
@@ -225,67 +225,67 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     const at = erasableAt(lifetimeOf(next.stored), memory.trash)
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
-  if (litters) sweep(memory, tenant, catalog)
-  memory.catalogs.keep(tenant, catalog, revisions.size)
+  if (litters) sweep(memory, tenant, tenantIndex)
+  memory.tenantIndexes.keep(tenant, tenantIndex, revisions.size)
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
 /** Erases the vectors of texts that no record of the tenant holds. Cost: those vectors. */
-const sweep = ({ embeddings }: Memory, tenant: string, catalog: Catalog.Catalog): void => {
-  if (embeddings.of(tenant).size > 0) catalog.texts().build().erase()
+const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
+  if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
 
 /** Sweeps where most vectors are litter. A tenant without rows is left alone: its vectors may be there before its records. */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
-  const catalog = memory.catalogs.get(tenant)
-  if (catalog.texts().build().isLittered(memory.embeddings.of(tenant).size)) sweep(memory, tenant, catalog)
+  const tenantIndex = memory.tenantIndexes.get(tenant)
+  if (tenantIndex.texts().build().isLittered(memory.embeddings.of(tenant).size)) sweep(memory, tenant, tenantIndex)
 }
 
 /**
- * The catalogs of many tenants, for an engine that has their rows in memory anyway. A catalog with few rows is given up once it is
+ * The indexes of many tenants, for an engine that has their rows in memory anyway. A tenant index with few rows is given up once it is
  * the one that was unused the longest, and made again when it is asked for, so that many small tenants take little memory.
  */
 export class Cache {
-  readonly #make: (tenant: string) => Catalog.Catalog
-  readonly #large = new Map<string, Catalog.Catalog>()
-  /** Catalogs of tenants with few rows; the one that was asked for last comes last. */
-  readonly #small = new Map<string, Catalog.Catalog>()
+  readonly #make: (tenant: string) => TenantIndex.TenantIndex
+  readonly #large = new Map<string, TenantIndex.TenantIndex>()
+  /** Tenant indexes of tenants with few rows; the one that was asked for last comes last. */
+  readonly #small = new Map<string, TenantIndex.TenantIndex>()
 
-  /** Takes the function that makes the catalog of a tenant out of all of its rows. */
-  constructor(make: (tenant: string) => Catalog.Catalog) {
+  /** Takes the function that makes the index of a tenant out of all of its rows. */
+  constructor(make: (tenant: string) => TenantIndex.TenantIndex) {
     this.#make = make
   }
 
-  /** Returns the catalog of a tenant; a tenant without rows gets an empty one, which is not kept. */
-  get(tenant: string): Catalog.Catalog {
+  /** Returns the index of a tenant; a tenant without rows gets an empty one, which is not kept. */
+  get(tenant: string): TenantIndex.TenantIndex {
     const large = this.#large.get(tenant)
     if (large !== undefined) return large
     const small = this.#small.get(tenant)
-    const catalog = small ?? this.#make(tenant)
-    this.keep(tenant, catalog, small === undefined ? catalog.size() + catalog.tombstones().length : 1)
-    return catalog
+    const tenantIndex = small ?? this.#make(tenant)
+    this.keep(tenant, tenantIndex, small === undefined ? tenantIndex.size() + tenantIndex.tombstones().length : 1)
+    return tenantIndex
   }
 
-  readonly of = (tenant: string): Effect.Effect<Catalog.Catalog> => Effect.sync(() => this.get(tenant))
+  readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
-  /** Returns the catalog of a tenant with many rows; `undefined`: it has few. */
-  large(tenant: string): Catalog.Catalog | undefined {
+  /** Returns the index of a tenant with many rows; `undefined`: it has few. */
+  large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }
 
-  /** Keeps a catalog that has `rows` rows, tombstones counted. */
-  keep(tenant: string, catalog: Catalog.Catalog, rows: number): void {
+  /** Keeps a tenant index that has `rows` rows, tombstones counted. */
+  keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)
     this.#large.delete(tenant)
-    if (rows > few) this.#large.set(tenant, catalog)
-    else if (rows > 0) this.#small.set(tenant, catalog)
-    for (const [tenant, catalog] of this.#small) {
+    if (rows > few) this.#large.set(tenant, tenantIndex)
+    else if (rows > 0) this.#small.set(tenant, tenantIndex)
+    for (const [tenant, tenantIndex] of this.#small) {
       if (this.#small.size <= atOnce) return
       this.#small.delete(tenant)
       let size = 0
-      for (const { body } of catalog.each()) size += body.length
-      if (size > short) this.#large.set(tenant, catalog) // indexing it again would take long
+      for (const { body } of tenantIndex.each()) size += body.length
+      if (size > short) this.#large.set(tenant, tenantIndex) // indexing it again would take long
     }
   }
 }
@@ -294,5 +294,5 @@ export class Cache {
 const few = 32
 const short = 65_536
 
-/** Number of catalogs of tenants with few rows that are kept. */
+/** Number of tenant indexes of tenants with few rows that are kept. */
 const atOnce = 256

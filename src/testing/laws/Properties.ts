@@ -47,7 +47,7 @@ export const laws: ReadonlyArray<Law> = [
             history: store.capabilities.history,
             trash: Duration.toMillis(yield* Trash)
           })
-          const { learn, resolve } = Question.minting()
+          const { learn, resolve } = Question.mintedIds()
           const past: Array<string> = []
           for (const [tick, question] of questions) {
             if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
@@ -71,7 +71,7 @@ export const laws: ReadonlyArray<Law> = [
           const scope = Viewer.sees(viewer, "global") ? "global" : MemoryScope.normalise(viewer)
           const [crowded, alone] = [yield* another, yield* another]
           const [toldHere, toldThere] = [yield* listen(crowded, viewer, scope), yield* listen(alone, viewer, scope)]
-          const [here, there] = [Question.minting(), Question.minting()]
+          const [here, there] = [Question.mintedIds(), Question.mintedIds()]
           const past: Array<string> = []
           for (const [n, [tick, question]] of questions.entries()) {
             if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop

@@ -25,13 +25,13 @@ export const mirrored = Federated.layer({
   copies: { layer: MemoryStore.layerInMemory, mirror: Federated.important }
 })
 
-type Together = readonly [store: MemoryStore.Service, federated: Federated.Service]
+type StoreAndFederation = readonly [store: MemoryStore.Service, federated: Federated.Service]
 
 /** A law of one federation. */
 export const law = <E>(
   title: string,
   layer: Layer.Layer<MemoryStore.MemoryStore | Federated.Federated, E>,
-  check: (...federation: Together) => Effect.Effect<unknown, unknown, Scope.Scope>
+  check: (...federation: StoreAndFederation) => Effect.Effect<unknown, unknown, Scope.Scope>
 ) =>
   it.scoped(
     title,

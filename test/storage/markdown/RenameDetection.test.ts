@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { sha256 } from "../../../src/domain/Digest.ts"
-import { type Appeared, detect, type Vanished } from "../../../src/storage/MemoryStore/Markdown/Moves.ts"
+import { type Appeared, detect, type Vanished } from "../../../src/storage/MemoryStore/Markdown/MoveDetection.ts"
 import { times } from "../../vault/Program.ts"
 
 const gone = (path: string, text: string): Vanished => ({ path, hash: sha256(text), text })

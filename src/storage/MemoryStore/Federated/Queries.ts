@@ -17,7 +17,6 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { check } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import {
   type Absence,
@@ -29,6 +28,7 @@ import {
 } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { byRecency, isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { check } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import { defaultLimit, fitting } from "../../../ranking/MemoryIndex.ts"
 import { saysTheSame } from "../../../ranking/NearDuplicate.ts"
@@ -55,7 +55,7 @@ export const search = (
       (member) =>
         Effect.map(
           Effect.either(
-            MemoryError.mortal("search")(
+            MemoryError.defectToUnavailable("search")(
               member.store.search(viewer, { ...query, limit: limitOf(member), budget: undefined })
             )
           ),

@@ -21,7 +21,7 @@ import { isExpired, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import type { Stored } from "../../MemoryStore.ts"
-import { draftOf } from "../../Version.ts"
+import { draftOf } from "../../Revision.ts"
 import * as StoreRegistry from "./StoreRegistry.ts"
 
 /** One mutation of a batch, its outcome, and the member that it was written to. */
@@ -146,7 +146,7 @@ export const make = (): Replication => {
           return others.length === 0 ? Effect.void : bring(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
-        MemoryError.mortal("mirror"), // the rule is the application's own
+        MemoryError.defectToUnavailable("mirror"), // the rule is the application's own
         Effect.catchAll((error) =>
           written.some(({ applied: { outcome } }) => outcome === "forgotten" || outcome === "absent")
             ? error

@@ -10,11 +10,11 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
-import { invalid } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import { Limit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { invalid } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Redaction from "../../../host/Redaction.ts"
 import * as MemoryStore from "../../MemoryStore.ts"
@@ -61,7 +61,7 @@ export interface Registry {
 /** The dependencies of a registry. */
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
-  readonly minting: Transaction.Minting
+  readonly idGenerator: Transaction.IdGenerator
   /** The redaction that writable stores have in common; undefined for none, and where they redact differently. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
@@ -71,7 +71,7 @@ interface Dependencies {
 export const begin = (
   entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
   primary: string | undefined,
-  minting: Transaction.Minting
+  idGenerator: Transaction.IdGenerator
 ) =>
   Effect.gen(function*() {
     yield* refuse([
@@ -80,7 +80,7 @@ export const begin = (
     ])
     const scope = yield* Effect.scope
     const redaction = yield* Redaction.Redaction
-    const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, minting))
+    const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, idGenerator))
     yield* refuse(first.flatMap((member) => misfits(member, redaction)))
     return first
   })
@@ -95,7 +95,7 @@ export const make = (dependencies: Dependencies): Registry => {
   }
 }
 
-const attach = <E, R>({ members, minting, redaction, toNamed }: Dependencies, name: string, entry: Entry<E, R>) =>
+const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies, name: string, entry: Entry<E, R>) =>
   Effect.gen(function*() {
     const free = Effect.filterOrFail(
       members,
@@ -107,7 +107,7 @@ const attach = <E, R>({ members, minting, redaction, toNamed }: Dependencies, na
       return yield* MemoryError.make("invalid_id", { op: "attach", message: `a name has ${nameRule}` })
     }
     yield* refuse(issuesOf(name, entry))
-    const member = yield* built(name, entry, yield* Effect.scope, minting).pipe(
+    const member = yield* built(name, entry, yield* Effect.scope, idGenerator).pipe(
       Effect.provideService(Redaction.Redaction, redaction ?? (yield* Redaction.Redaction))
     )
     yield* refuse(misfits(member, redaction))
@@ -119,12 +119,12 @@ const attach = <E, R>({ members, minting, redaction, toNamed }: Dependencies, na
   })
 
 /** Builds an entry's store in a memo map of its own; its ids are minted in one order with the others'. */
-const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Transaction.Minting) =>
+const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
     const context = yield* Effect.provideService(
       Layer.buildWithScope(entry.layer, scope),
-      Transaction.SharedMinting,
-      minting
+      Transaction.SharedIdGenerator,
+      idGenerator
     )
     const gone = yield* Deferred.make<void>()
     yield* Scope.addFinalizer(scope, Deferred.succeed(gone, undefined))

@@ -10,16 +10,16 @@ import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Write } from "../../MemoryStore.ts"
-import { isFull } from "./Disk.ts"
 import type { Batch } from "./History.ts"
 import { isLost, type Lock, lost } from "./Lock.ts"
-import * as Plan from "./Plan.ts"
+import { isFull } from "./VaultFileSystem.ts"
+import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** A batch that is ready to be written. */
 export interface Prepared {
-  readonly plans: ReadonlyArray<Plan.Plan>
+  readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
   /** Dedupe keys of the records that it writes. */
   readonly keys: ReadonlySet<string>
@@ -52,10 +52,10 @@ export interface Commit {
 }
 
 /** Parts of a vault that a commit works with. */
-export interface Circumstances extends Plan.Circumstances {
+export interface Dependencies extends WritePlan.Dependencies {
   readonly guard: Io<void>
   readonly isOurs: Io<boolean>
-  readonly takeBack: (batch: Batch, before: Plan.Before) => Io<void>
+  readonly rollBack: (batch: Batch, before: WritePlan.Before) => Io<void>
   /** Whether everything that failed was taken back. */
   readonly isClean: () => boolean
   /** Overwrites what a batch purged. */
@@ -67,27 +67,28 @@ export interface Circumstances extends Plan.Circumstances {
 }
 
 /** Makes the commits of a vault. */
-export const make = (circumstances: Circumstances): Commit => {
-  const { cleaned, disk, guard, history, isClean, isOurs, mirror, removeSnapshot, takeBack, written } = circumstances
+export const make = (dependencies: Dependencies): Commit => {
+  const { cleaned, fs, guard, history, isClean, isOurs, state, removeSnapshot, rollBack, written } = dependencies
 
   /** Replaces the files of plans, but for those that a hand changed meanwhile: what these say is the next revision. */
-  const shown = (plans: ReadonlyArray<Plan.Plan>): Io<void> =>
+  const shown = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, gone, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
         // a purged file goes, whatever it says now
-        const changed = isPurge ? [] : yield* Plan.changedSince(disk, before)
+        const changed = isPurge ? [] : yield* WritePlan.changedSince(fs, before)
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
-          yield* disk.write(entry.path, content, { force: false, isFenced: true })
+          yield* fs.write(entry.path, content, { force: false, isFenced: true })
         }
-        for (const old of gone) if (!changed.includes(old)) yield* disk.remove(old, { force: false, isFenced: true })
+        for (const old of gone) if (!changed.includes(old)) yield* fs.remove(old, { force: false, isFenced: true })
       }
     })
-  const beforeOf = (plans: ReadonlyArray<Plan.Plan>): Plan.Before => new Map(plans.flatMap(({ before }) => before))
-  const noted = (plans: ReadonlyArray<Plan.Plan>) => {
+  const beforeOf = (plans: ReadonlyArray<WritePlan.WritePlan>): WritePlan.Before =>
+    new Map(plans.flatMap(({ before }) => before))
+  const noted = (plans: ReadonlyArray<WritePlan.WritePlan>) => {
     for (const { entry, gone } of plans) {
-      for (const path of gone) mirror.set(path, undefined)
-      if (entry) mirror.set(entry.path, entry)
+      for (const path of gone) state.set(path, undefined)
+      if (entry) state.set(entry.path, entry)
     }
   }
   /** A full disk has no room for a line, and gives up the files and the lines that are there. */
@@ -95,31 +96,31 @@ export const make = (circumstances: Circumstances): Commit => {
     Effect.gen(function*() {
       const places = Array.from(ids).flatMap((id) => history.places(tenant, id))
       yield* Effect.zipRight(shown(plans), history.erase(places)).pipe(
-        Effect.tapError(() => Effect.option(Plan.takeBack(disk, [], beforeOf(plans))))
+        Effect.tapError(() => Effect.option(WritePlan.rollBack(fs, [], beforeOf(plans))))
       )
       noted(plans)
       written(undefined)
       yield* removeSnapshot
     })
   /** Replaces the files of a batch that the history has. */
-  const followed = (plans: ReadonlyArray<Plan.Plan>, batch: Batch): Io<void> =>
+  const followed = (plans: ReadonlyArray<WritePlan.WritePlan>, batch: Batch): Io<void> =>
     Effect.gen(function*() {
       const view = shown(plans)
       yield* view.pipe(
         // whoever took the lock from us by mistake has ended our turn, too: it is ours again
         Effect.catchAll((error) =>
-          Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(disk.begin, view) : Effect.fail(error))
+          Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(fs.begin, view) : Effect.fail(error))
         ),
         Effect.catchAll((error) =>
           Effect.flatMap(Effect.option(isOurs), (ours) =>
             Option.contains(ours, false)
               ? Effect.void // the history has it: whoever has the lock writes the files
-              : Effect.zipRight(Effect.option(takeBack(batch, beforeOf(plans))), error))
+              : Effect.zipRight(Effect.option(rollBack(batch, beforeOf(plans))), error))
         )
       )
       written(batch)
       noted(plans)
-      yield* cleaned(batch, Plan.isPurge(plans))
+      yield* cleaned(batch, WritePlan.isPurge(plans))
     })
   /** Writes batches as one of the history's. */
   const asOne = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
@@ -135,7 +136,7 @@ export const make = (circumstances: Circumstances): Commit => {
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
       // one of them cannot write its files: all were taken back, and each is written by itself
       const byItself = (one: Prepared) =>
-        Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)).pipe(
+        Effect.forEach(one.plans, (plan) => WritePlan.replanned(fs, plan)).pipe(
           Effect.flatMap((plans) => fresh([{ ...one, plans }])),
           Effect.map(([outcome = done]) => outcome),
           Effect.catchAll((error) => Effect.succeed(Either.left(error))) // those before it are written
@@ -148,7 +149,7 @@ export const make = (circumstances: Circumstances): Commit => {
       yield* guard
       const isStale: Array<boolean> = []
       for (const { plans } of batches) {
-        isStale.push((yield* Plan.changedSince(disk, beforeOf(plans))).length > 0)
+        isStale.push((yield* WritePlan.changedSince(fs, beforeOf(plans))).length > 0)
       }
       const others = batches.filter((_, n) => isStale[n] === false)
       const outcomes = (others.length === 0 ? [] : yield* asOne(others)).values()
@@ -166,7 +167,7 @@ export const make = (circumstances: Circumstances): Commit => {
         }
         const paced = EventLoop.pacer(plansPerTurn)
         const plans = yield* Effect.forEach(byId, ([id, ofOne]) =>
-          Effect.zipLeft(Plan.make(circumstances, tenant, id, ofOne), paced(1)))
+          Effect.zipLeft(WritePlan.make(dependencies, tenant, id, ofOne), paced(1)))
         return {
           tenant,
           plans,
@@ -323,7 +324,7 @@ export const makeWriters = (
         }
         if (row >= inARow) {
           row = 0
-          yield* EventLoop.sleepOutside(moment)
+          yield* EventLoop.sleepLive(moment)
         }
         const [first, ...others] = line
         let isHeld = false

@@ -21,9 +21,9 @@ import * as MemoryId from "../../../domain/MemoryId.ts"
 import { deriveSummary, hashOf, Tag } from "../../../domain/MemoryRecord.ts"
 import { ScopeId } from "../../../domain/MemoryScope.ts"
 import type { Sidecar } from "../../MemoryStore.ts"
-import type { Disk } from "./Disk.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import type { Entry } from "./VaultFile.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
@@ -145,7 +145,7 @@ const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Sche
  * those whose record names none. Cost of `unnamed`: each such record is read once more.
  */
 export const vectors = (
-  disk: Disk,
+  fs: VaultFileSystem,
   entries: () => ReadonlyArray<Entry>,
   sidecar: Sidecar,
   unnamed?: string
@@ -154,7 +154,7 @@ export const vectors = (
     const asked = new Set<string>()
     let issue: MemoryError.MemoryError | undefined
 
-    const left = Effect.flatMap(disk.read(path), (text) => Schema.decode(Vectors)(Option.getOrElse(text, () => "{}")))
+    const left = Effect.flatMap(fs.read(path), (text) => Schema.decode(Vectors)(Option.getOrElse(text, () => "{}")))
       .pipe(
         Effect.matchEffect({
           onSuccess: (vectors) => Effect.as(Effect.sync(() => issue = undefined), new Map(Object.entries(vectors))),
@@ -174,7 +174,7 @@ export const vectors = (
     const isOf = (model: string) => ({ extra, path }: Entry) =>
       extra["embeddingModelId"] !== undefined || model !== unnamed
         ? Effect.succeed(extra["embeddingModelId"] === model)
-        : Effect.map(disk.readLoose(path), (text) => Option.exists(text, (text) => isUnnamed(path, text)))
+        : Effect.map(fs.readLoose(path), (text) => Option.exists(text, (text) => isUnnamed(path, text)))
 
     const bringIn = (tenant: string, model: string) =>
       Effect.gen(function*() {

@@ -42,7 +42,7 @@ export interface Files extends
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
   /** Looks at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
-  readonly lookNow?: (path: string) => LinkStat | "nothing" | undefined
+  readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
   /** Looks at a path, a link followed; `undefined` where nobody can tell at once, as after many calls in a row. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
@@ -215,7 +215,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   }
 
   return {
-    lookNow: (path) => {
+    linkStatNow: (path) => {
       calls++
       try {
         return fs.lstatSync(path, { throwIfNoEntry: false }) ?? "nothing"
@@ -319,7 +319,7 @@ const numberOf = ({ fd }: Opened): number => {
 
 /**
  * Looks at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
- * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first look.
+ * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))

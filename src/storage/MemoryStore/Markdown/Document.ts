@@ -8,14 +8,14 @@ import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Yaml from "yaml"
-import * as Check from "../../../domain/Check.ts"
-import { payloadIssues } from "../../../domain/Check.ts"
 import { canonicalJson, sign } from "../../../domain/Digest.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { deriveSummary, encoded, MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
+import * as Validation from "../../../domain/Validation.ts"
+import { payloadIssues } from "../../../domain/Validation.ts"
 import * as Deuz from "./Deuz.ts"
 import * as ForeignNote from "./ForeignNote.ts"
 import * as Frontmatter from "./Frontmatter.ts"
@@ -64,7 +64,7 @@ export const print = (
   const { data, scope, source } = record
   const { metadata, properties } = apart(context, path, record, extra)
   const matter = defined({
-    id: Layout.placeOf(path).id,
+    id: Layout.parsePath(path).id,
     kind: record.kind,
     summary: record.summary,
     summaryDerived: record.summaryDerived,
@@ -109,7 +109,7 @@ export const print = (
 
 /** A note's properties, as they stand in its metadata now, and the metadata that no property holds. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
-  if (notes !== "whole" || Layout.placeOf(path).id !== undefined) return { metadata, properties: extra }
+  if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
   // an id of our form beside our hash would say that the note is a copy of one of ours
   const names = new Set(Object.keys(extra).filter((key) => key !== "id" || !isId(metadata["id"])))
   const [properties, rest] = [true, false].map((isProperty) =>
@@ -129,7 +129,7 @@ export const parse = (
   mtime: number,
   previous?: ForeignNote.Previous
 ): Either.Either<Parsed, string> => {
-  const place = Layout.placeOf(path)
+  const place = Layout.parsePath(path)
   const parts = Deuz.split(path, text)
   const [matter, body] = Either.getOrElse(parts, () => [{}, Frontmatter.bodyOf(text)] as const)
   if (Either.isRight(parts) && Deuz.isFile(path, matter)) {
@@ -165,7 +165,7 @@ const strict = (
   bound?: MemoryId.MemoryId
 ): Either.Either<Parsed, string> =>
   Either.gen(function*() {
-    const place = Layout.placeOf(path)
+    const place = Layout.parsePath(path)
     const isNote = context.notes === "whole" && ForeignNote.isForeign(place, matter)
     const { scope, tenant } = isNote
       ? yield* Layout.belonging(place, matter)
@@ -285,7 +285,7 @@ const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
 /** A note of somebody's own is called what its file is called. */
-const summaryOf = (place: Layout.Place, body: string): string | undefined =>
+const summaryOf = (place: Layout.RecordPath, body: string): string | undefined =>
   place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
 
 /** Obsidian takes a list, or words in a line. What is not text is left for the Schema to refuse. */
@@ -294,7 +294,7 @@ const tagsOf = (tags: unknown): unknown =>
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
     : tags ?? []
 
-const issuesOf = (error: ParseResult.ParseError): string => Check.lines(error).join("; ")
+const issuesOf = (error: ParseResult.ParseError): string => Validation.lines(error).join("; ")
 
 const frozen = (record: MemoryRecord): MemoryRecord =>
   unchecked({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) })

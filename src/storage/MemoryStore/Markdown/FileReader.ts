@@ -10,7 +10,6 @@ import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import type { Json } from "../../../domain/Payload.ts"
 import { formerNames } from "../../Links.ts"
 import type { Stored } from "../../MemoryStore.ts"
-import { type Disk, isSameStat, type Stat } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import type { Context } from "./Document.ts"
 import type * as ForeignNote from "./ForeignNote.ts"
@@ -20,20 +19,21 @@ import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { type Bad, type Entry, isNote, maxBytes, nowhere, type Seen, type Text, textOf } from "./VaultFile.ts"
 import * as VaultFile from "./VaultFile.ts"
+import { isSameStat, type Stat, type VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The vault as the mirror knows it. */
+/** The vault as its state knows it. */
 export interface Known {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly file: (path: string) => Entry | Bad | undefined
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
 }
 
-/** Reads the files of a vault for its mirror. */
+/** Reads the files of a vault for its state. */
 export interface FileReader {
-  /** Looks at a file; `undefined` where there is none. `walked`: come by from the root, with no link on the way. */
-  readonly examine: (path: string, walked: boolean) => Io<Entry | Bad | undefined>
+  /** Looks at a file; `undefined` where there is none. `listed`: come by from the root, with no link on the way. */
+  readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
   /** Reads a text as the note that `known` is. Left: why it is no record. */
   readonly entryOf: (
     seen: Seen,
@@ -48,7 +48,7 @@ export interface FileReader {
   ) => Io<Entry | undefined>
   /** Whether the history has a later revision of a note, which its author's text need not show. */
   readonly isBehind: (known: Entry | Bad) => boolean
-  /** Begins a look: the history may have grown since the last one. */
+  /** Begins a scan: the history may have grown since the last one. */
   readonly begin: () => void
 }
 
@@ -56,7 +56,7 @@ export interface FileReader {
 const racy = 2_000
 
 /** Makes the reader of a vault. `vault` is asked what is known of a file or a record. */
-export const make = (disk: Disk, history: History, context: Document.Context, vault: Known): FileReader => {
+export const make = (fs: VaultFileSystem, history: History, context: Document.Context, vault: Known): FileReader => {
   const { entry, file, rowOf } = vault
   const identity = makeIdentity(context, history, vault)
 
@@ -141,10 +141,10 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
       })
     })
 
-  const examine: FileReader["examine"] = (path, walked) =>
+  const examine: FileReader["examine"] = (path, listed) =>
     Effect.gen(function*() {
-      if (!walked && Option.isSome(yield* disk.linkAbove(path))) return undefined
-      const { isLink, stat: found } = yield* disk.look(path)
+      if (!listed && Option.isSome(yield* fs.linkAbove(path))) return undefined
+      const { isLink, stat: found } = yield* fs.status(path)
       const known = file(path)
       /** A file that the history knows keeps its last good revision; any other is no record. */
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
@@ -172,7 +172,7 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
       if (isLink) return yield* no("a link")
       if (type !== "File") return yield* no("no file")
       if (stat.size > maxBytes && !isNote(context, path)) return yield* no("too large")
-      const read = yield* Effect.either(textOf(disk, context, path, stat.size))
+      const read = yield* Effect.either(textOf(fs, context, path, stat.size))
       if (Either.isLeft(read)) {
         return yield* read.left.reason === "corrupt" ? bad(stat, settled, read.left) : read.left
       }
@@ -198,7 +198,7 @@ const noValidation = { disableValidation: true }
  * moves; so the history, which binds ids to paths, is asked first.
  *
  * ```text
- * known         the record whose file the path is, by the last look or by the history, whichever is newer
+ * known         the record whose file the path is, by the last scan or by the history, whichever is newer
  * departed      the forgotten record whose file lay there last, if the text is what it was then
  * new           an id made of the path; a further one where a note that moved away still has it
  * ```
@@ -220,7 +220,7 @@ export interface NoteIdentity {
   readonly reset: () => void
 }
 
-/** Makes the identity of a vault's notes, by the last look and the history. */
+/** Makes the identity of a vault's notes, by the last scan and the history. */
 export const makeIdentity = (
   context: Context,
   history: History,

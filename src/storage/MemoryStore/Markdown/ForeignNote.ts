@@ -15,12 +15,12 @@
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { payloadIssues } from "../../../domain/Check.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { deriveSummary, Link, maxFileBody, MemoryRecord, Summary, Tag, Unit } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
+import { payloadIssues } from "../../../domain/Validation.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
@@ -63,7 +63,7 @@ export const fieldNames: ReadonlySet<string> = new Set([
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /** Whether nobody of ours wrote a text: neither has its path our form, nor the text an id and a hash of ours. */
-export const isForeign = (place: Layout.Place, matter: Matter): boolean =>
+export const isForeign = (place: Layout.RecordPath, matter: Matter): boolean =>
   !place.isOurs && !(isId(matter["id"]) && Layout.isSaidOurs(matter))
 
 /** Whether a text whose frontmatter cannot be parsed has lines that only we write: a broken copy of a record, and no note. */
@@ -72,7 +72,7 @@ export const isBrokenCopy = (text: string): boolean =>
   text.trimStart().startsWith("---")
 
 /** Whether drover wrote a text: at a path of our form, with its word for the scope, and without a hash. */
-export const isDrovers = (place: Layout.Place, matter: Matter): boolean =>
+export const isDrovers = (place: Layout.RecordPath, matter: Matter): boolean =>
   place.isOurs && place.scope !== Layout.internal && matter["hash"] === undefined &&
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
@@ -87,7 +87,7 @@ export const read = (
   mtime: number,
   previous?: Previous
 ): Either.Either<Read, string> => {
-  const place = Layout.placeOf(path)
+  const place = Layout.parsePath(path)
   return Either.map(
     place.isOurs ? drovers(place, matter) : Layout.belonging(place, matter),
     (belonging) => readAt({ kinds, path, place, belonging }, [matter, whole], mtime, previous)
@@ -95,7 +95,7 @@ export const read = (
 }
 
 /** Returns tenant and scope of a text that drover wrote at a path of our form. */
-const drovers = (place: Layout.Place, matter: Matter): Either.Either<Layout.Belonging, string> =>
+const drovers = (place: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
     Layout.claimedTenant(place, matter),
     (tenant) => Either.map(Layout.claimedScope(place, matter), (scope) => ({ tenant, scope, said: droverSays }))
@@ -104,7 +104,7 @@ const drovers = (place: Layout.Place, matter: Matter): Either.Either<Layout.Belo
 interface At {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly path: string
-  readonly place: Layout.Place
+  readonly place: Layout.RecordPath
   readonly belonging: Layout.Belonging
 }
 
@@ -222,7 +222,7 @@ const payloadOf = (
 
 /** A note is called what its file is called, unless its text, or somebody before, said otherwise. */
 const named = (
-  place: Layout.Place,
+  place: Layout.RecordPath,
   body: string,
   summary: string | undefined,
   before: MemoryRecord | undefined
@@ -240,7 +240,7 @@ const named = (
 }
 
 /** Name of a note whose text says no other. */
-export const fileNameOf = (path = ""): string => deriveSummary(Layout.placeOf(path).name) || "Untitled"
+export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /** Returns the tags of the property, else `base`; then those in the text. Leaves the property in `rest` where it does not fit. */
 const tagsOf = (

@@ -13,14 +13,14 @@ import * as Option from "effect/Option"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import { type Disk, isFull } from "./Disk.ts"
 import * as HistoryLine from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
 import { isLost, lost } from "./Lock.ts"
 import * as Places from "./Places.ts"
+import { isFull, type VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** Parts of a history. */
-export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
+export type { Batch, Part, Place, View, WrittenRevision } from "./HistoryLine.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -39,7 +39,7 @@ export interface History {
   /** Number of records of all tenants, forgotten ones among them. */
   readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
-  readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.Kept>>
+  readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line is there and undamaged. Cost: one read of the line. */
   readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
@@ -92,7 +92,7 @@ const file = `${hidden}/history`
 const tolerated = 1_048_576
 
 /** Makes the history of a folder; `news` reads it. */
-export const make = (disk: Disk): History => {
+export const make = (fs: VaultFileSystem): History => {
   let ino: number | undefined
   let generation = 0
   let epoch = 0
@@ -105,7 +105,7 @@ export const make = (disk: Disk): History => {
   let places = Places.make()
   const awaited = new Map<string, number>()
   let isTorn = false // an append failed, and a part of it may be there
-  const inLine = EventLoop.makeLine()
+  const inLine = EventLoop.makeSerialQueue()
   /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
   const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
   let pending: Array<HistoryLine.Batch> = []
@@ -157,7 +157,7 @@ export const make = (disk: Disk): History => {
         const same = ino
         clear()
         ino = same
-        return yield* Effect.flatMap(disk.bytesFrom(file, 0), (all) => parse(all, locked))
+        return yield* Effect.flatMap(fs.bytesFrom(file, 0), (all) => parse(all, locked))
       }
       torn = bytes.length - at
       end += at
@@ -210,13 +210,13 @@ export const make = (disk: Disk): History => {
     })
 
   const news: History["news"] = (locked) =>
-    Effect.flatMap(disk.stat(file), (stat) => {
+    Effect.flatMap(fs.stat(file), (stat) => {
       if (Option.isNone(stat)) return ino === undefined ? Effect.void : Effect.sync(clear)
       if (ino !== stat.value.ino || stat.value.size < end) {
         clear()
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
-      return Effect.flatMap(disk.bytesFrom(file, end), (bytes) => parse(bytes, locked))
+      return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
     })
 
   /** Appends lines that name their places, and makes sure that they stand there. */
@@ -227,11 +227,11 @@ export const make = (disk: Disk): History => {
       const lines = make(start)
       const bytes = HistoryLine.joined(torn > 0 ? [Uint8Array.of(10), ...lines] : lines)
       isTorn = true
-      yield* disk.append(file, bytes, { force })
-      const stat = yield* disk.stat(file)
+      yield* fs.append(file, bytes, { force })
+      const stat = yield* fs.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
       const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
-        HistoryLine.common(bytes, yield* disk.bytesFrom(file, from, bytes.length)) === bytes.length)
+        HistoryLine.common(bytes, yield* fs.bytesFrom(file, from, bytes.length)) === bytes.length)
       if (!isOurs) return yield* lost
       end = from + bytes.length
       torn = 0
@@ -245,8 +245,8 @@ export const make = (disk: Disk): History => {
       Effect.asVoid,
       Effect.catchIf((error) => length > 0 && isFull(error), () =>
         Effect.gen(function*() {
-          const blank = HistoryLine.blanked(yield* disk.bytesFrom(file, at, length))
-          if (!(yield* disk.overwrite(file, at, blank, ino))) return yield* lost
+          const blank = HistoryLine.blanked(yield* fs.bytesFrom(file, at, length))
+          if (!(yield* fs.overwrite(file, at, blank, ino))) return yield* lost
         })),
       Effect.map(() => drop(number, at))
     )
@@ -258,7 +258,7 @@ export const make = (disk: Disk): History => {
       // another writer may stand after what is there of ours
       const length = bytes === undefined
         ? 0
-        : HistoryLine.common(bytes, yield* disk.bytesFrom(file, offset, bytes.length))
+        : HistoryLine.common(bytes, yield* fs.bytesFrom(file, offset, bytes.length))
       yield* undo(number, offset, length)
       failed.delete(offset)
     }
@@ -267,7 +267,7 @@ export const make = (disk: Disk): History => {
   const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
 
   /** Fails where the file is not as it was read: a writer that lost the lock, and woke late, has appended to it. */
-  const unwritten: Io<void> = Effect.flatMap(disk.stat(file), (stat) => {
+  const unwritten: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
@@ -280,13 +280,13 @@ export const make = (disk: Disk): History => {
       const next = epoch + 1
       const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
       const bytes = yield* HistoryLine.printed(head, all, (some) => make(some, next))
-      yield* disk.write(file, bytes, { isFenced: true, guard: unwritten })
+      yield* fs.write(file, bytes, { isFenced: true, guard: unwritten })
       clear()
       yield* news(true)
     })
 
   const lineOf = (place: HistoryLine.Place) =>
-    Effect.map(disk.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
+    Effect.map(fs.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
   const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
 
   const append: History["append"] = (parts) =>
@@ -317,7 +317,7 @@ export const make = (disk: Disk): History => {
   }
   const compacted = one(Effect.gen(function*() {
     if (!isWasteful()) return // a reader that came before may have found another file
-    const kept = yield* HistoryLine.living(yield* disk.bytesFrom(file, 0), places.all())
+    const kept = yield* HistoryLine.living(yield* fs.bytesFrom(file, 0), places.all())
     yield* rewrite(
       kept,
       (some, next) =>
@@ -338,24 +338,24 @@ export const make = (disk: Disk): History => {
     read,
     isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
     generation: () => generation,
-    isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
+    isReplaced: Effect.suspend(() => Effect.map(fs.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
     size: () => end,
     index: one(Effect.gen(function*() {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
       const index = { epoch, end, batch, dead: dead + places.dead(), places: places.all() }
-      const hash = yield* HistoryLine.hashOf(disk, file, end)
+      const hash = yield* HistoryLine.hashOf(fs, file, end)
       // a file that was replaced meanwhile is not the one that was read
       return Option.map(
-        Option.filter(yield* disk.stat(file), (stat) => stat.ino === ino),
+        Option.filter(yield* fs.stat(file), (stat) => stat.ino === ino),
         () => ({ ...index, hash })
       )
     })),
     restore: (index) =>
       one(Effect.gen(function*() {
-        const stat = yield* disk.stat(file)
+        const stat = yield* fs.stat(file)
         if (Option.isNone(stat) || stat.value.size < index.end) return false
-        if ((yield* HistoryLine.hashOf(disk, file, index.end)) !== index.hash) return false
+        if ((yield* HistoryLine.hashOf(fs, file, index.end)) !== index.hash) return false
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
@@ -389,7 +389,7 @@ export const make = (disk: Disk): History => {
         for (const place of erased) {
           const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* lost
+          if (!(yield* fs.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* lost
           places.remove(place)
         }
       })),

@@ -16,8 +16,8 @@ import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { encoded, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import type { Disk } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** View of a record after a revision: which file has it, and which files go. */
 export interface View {
@@ -74,7 +74,7 @@ export interface Batch {
 }
 
 /** A revision as it was written. */
-export interface Kept {
+export interface WrittenRevision {
   readonly record: MemoryRecord
   readonly extra: Extra
   readonly frame?: Frame | undefined
@@ -122,7 +122,7 @@ export const blank = (meta: Meta, length: number): Uint8Array => {
 }
 
 /** The text of a revision, as a line has it. */
-export const encode = ({ extra, frame, record }: Kept): string =>
+export const encode = ({ extra, frame, record }: WrittenRevision): string =>
   JSON.stringify({
     record: encoded(record),
     ...(Object.keys(extra).length > 0 && { extra }),
@@ -133,7 +133,7 @@ export const encode = ({ extra, frame, record }: Kept): string =>
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
 /** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
-export const read = (line: Uint8Array, place: Place): Option.Option<Kept> =>
+export const read = (line: Uint8Array, place: Place): Option.Option<WrittenRevision> =>
   isOf(line, place)
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
     : Option.none()
@@ -320,10 +320,10 @@ export interface HistoryIndex {
 const compared = 4_096
 
 /** Hash of the first and the last of the first `end` bytes of a file. */
-export const hashOf = (disk: Disk, file: string, end: number): Effect.Effect<string, MemoryError> =>
+export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.Effect<string, MemoryError> =>
   Effect.zipWith(
-    disk.bytesFrom(file, 0, Math.min(end, compared)),
-    disk.bytesFrom(file, Math.max(0, end - compared), Math.min(end, compared)),
+    fs.bytesFrom(file, 0, Math.min(end, compared)),
+    fs.bytesFrom(file, Math.max(0, end - compared), Math.min(end, compared)),
     (first, last) => sha256(joined([first, last]))
   )
 
@@ -376,7 +376,7 @@ export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
 
 /** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
 export const timed = (
-  read: (place: Place) => Effect.Effect<Option.Option<Kept>, MemoryError>,
+  read: (place: Place) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<Place>
 ): Effect.Effect<ReadonlyMap<Place, Place>, MemoryError> =>
   Effect.gen(function*() {

@@ -71,8 +71,8 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
     ? "global"
     : fields.flatMap((field) => scope[field] === undefined ? [] : [folders[field], segmentOf(scope[field])]).join("/")
 
-/** A path, read: tenant, scope and id. */
-export interface Place {
+/** A path as it was parsed: tenant, scope and id. */
+export interface RecordPath {
   /** `undefined`: the default tenant. */
   readonly tenant: string | undefined
   /** Segments of the scope's ids, by field. `Global`: the path begins with no folder of an id. */
@@ -89,7 +89,7 @@ export interface Place {
 export const isBelow = (path: string): boolean =>
   !path.includes("\0") && path.split(/[\\/]/).every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether a look at the folder could come by it. */
+/** Whether a scan of the folder could come by it. */
 export const isRecord = (path: string): boolean =>
   isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isInternal(path) ? path.slice(internal.length) : path)
 
@@ -100,13 +100,13 @@ export const isInternal = (path: string): boolean => path.startsWith(`${internal
 export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
 /** Reads a path. One place is kept, since whoever reads a file asks for its place several times. */
-export const placeOf = (path: string): Place => {
+export const parsePath = (path: string): RecordPath => {
   if (last?.path !== path) last = { path, place: placeIn(path) }
   return last.place
 }
-let last: { readonly path: string; readonly place: Place } | undefined
+let last: { readonly path: string; readonly place: RecordPath } | undefined
 
-const placeIn = (path: string): Place => {
+const placeIn = (path: string): RecordPath => {
   const parts = (isInternal(path) ? path.slice(internal.length + 1) : path).split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
@@ -134,7 +134,7 @@ export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean
 
 /** Returns the tenant of a text in our form. Left: text and path disagree, or neither names it. */
 export const claimedTenant = (
-  place: Place,
+  place: RecordPath,
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<string, string> => {
   const { tenant } = matter
@@ -154,7 +154,7 @@ export const claimedTenant = (
 
 /** Returns the scope of a text in our form. Left: text and path disagree, or neither names an id of it. */
 export const claimedScope = (
-  place: Place,
+  place: RecordPath,
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<MemoryScope.MemoryScope, string> =>
   Either.gen(function*() {
@@ -196,7 +196,7 @@ export interface Belonging {
  * its author's. Left: the folder's name is a hash, and the text does not say of which id.
  */
 export const belonging = (
-  place: Place,
+  place: RecordPath,
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<Belonging, string> => {
   const said = new Set<string>()

@@ -11,8 +11,8 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import type { Claim, Disk } from "./Disk.ts"
 import { hidden, internal, isTemporary } from "./Layout.ts"
+import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** The lock of a vault. */
 export interface Lock {
@@ -37,36 +37,36 @@ const patience = 20
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
 /** Makes the lock of a folder. `timeout`: time without a heartbeat after which a lock is taken away. */
-export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
+export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const inLine = EventLoop.makeLine()
-    let held: Claim | undefined
+    const inLine = EventLoop.makeSerialQueue()
+    let held: LockFile | undefined
     let thefts = 0
     let sessions = 0
     /** Each session has a number of its own, since the inode may be that of the one before, and a disk's times are coarse. */
-    const textOf = (beats: number) => `${disk.own} ${sessions * perSession + beats}`
+    const textOf = (beats: number) => `${fs.own} ${sessions * perSession + beats}`
 
     const look = (path: string) =>
       Effect.gen(function*() {
-        const found = yield* disk.stat(path)
-        if (Option.isNone(found)) return (yield* disk.isLink(path)) ? "a link to nothing" : undefined
+        const found = yield* fs.stat(path)
+        if (Option.isNone(found)) return (yield* fs.isLink(path)) ? "a link to nothing" : undefined
         const { ino, mtime, type } = found.value
         // only a file is read: a pipe, or a device, never ends
-        const text = type === "File" ? yield* disk.readLoose(path) : Option.some(type)
+        const text = type === "File" ? yield* fs.readLoose(path) : Option.some(type)
         return Option.isNone(text) ? undefined : `${text.value}/${ino}/${mtime}`
       })
 
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${disk.own}.${++thefts}` // a folder may be left from the one before
+        const aside = `${file}.${fs.own}.${++thefts}` // a folder may be left from the one before
         // its turn ends before its lock goes: one who wakes must not overwrite whoever has the lock next
-        yield* disk.end(ownerIn(seen))
-        if (yield* disk.move(file, aside)) {
+        yield* fs.end(ownerIn(seen))
+        if (yield* fs.move(file, aside)) {
           // the lock that we moved may by now be another's: it goes back as it is, unless a third was quicker
-          if ((yield* look(aside)) !== seen) yield* disk.link(aside, file)
+          if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
-            disk.remove(aside, { force: false }),
+            fs.remove(aside, { force: false }),
             (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // a folder
           )
         }
@@ -83,14 +83,14 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         let first = Infinity
         sessions++
         for (;;) {
-          const claim = yield* disk.claim(file, textOf(0))
+          const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
             // it was taken from inside the turn's folder: whoever steals it has ended the turn after that
             if (claim.value.isInTurn) return claim.value
-            const isClaimed = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
-            const left = Effect.flatMap(isClaimed, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void)
+            const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
+            const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
             // whoever steals it once the turn has begun ends the turn as well
-            const isKept = yield* Effect.zipRight(disk.begin, isClaimed).pipe(
+            const isKept = yield* Effect.zipRight(fs.begin, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
             if (isKept) return claim.value
@@ -105,7 +105,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
-            yield* EventLoop.sleepOutside(0) // a holder in this process, which may have stood still, has a heartbeat due
+            yield* EventLoop.sleepLive(0) // a holder in this process, which may have stood still, has a heartbeat due
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
@@ -123,7 +123,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     let isClosed = false
     let beats = 0
     /** One at a time: a heartbeat, or the end of the claim that it is written to. */
-    const inWriting = EventLoop.makeLine()
+    const inWriting = EventLoop.makeSerialQueue()
     /** Whether the lock was taken since the heartbeat last looked. */
     let isUsed = false
     /**
@@ -156,9 +156,9 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     })
     yield* Effect.addFinalizer(() => Effect.zipRight(Effect.sync(() => isClosed = true), ended))
 
-    const isOurs = Effect.map(disk.stat(file), (stat) => Option.isSome(stat) && stat.value.ino === held?.ino)
-    const release = (claim: Claim) =>
-      Effect.flatMap(isOurs, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void).pipe(
+    const isOurs = Effect.map(fs.stat(file), (stat) => Option.isSome(stat) && stat.value.ino === held?.ino)
+    const release = (claim: LockFile) =>
+      Effect.flatMap(isOurs, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void).pipe(
         Effect.catchAll((error) => Effect.logWarning("the vault's lock stays until it is stolen", error)),
         Effect.ensuring(
           inWriting(Effect.suspend(() => {
@@ -206,7 +206,7 @@ export const lost = MemoryError.make("conflict", {
 /** Whether a failure is `lost`. In a span, what is failed with is another object. */
 export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
-/* Leftovers of killed writers: hidden files beside those that they were to become, of no use to anybody. */
+/* Temporary files of killed writers: hidden files beside those that they were to become, of no use to anybody. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -217,23 +217,26 @@ const hour = 3_600_000
  * Erases them, at the first call and then by the hour. For who holds the lock: then nobody else writes, and one who stood
  * still until it lost the lock has `timeout` to wake. Cost: a list of every folder. What fails is tried again in an hour.
  */
-export const eraseLeftovers = (disk: Disk, timeout: Duration.Duration): (guard: Io<void>) => Effect.Effect<void> => {
+export const cleanUpTempFiles = (
+  fs: VaultFileSystem,
+  timeout: Duration.Duration
+): (guard: Io<void>) => Effect.Effect<void> => {
   let due = 0
 
   const erase = (path: string, guard: Io<void>) =>
     Effect.gen(function*() {
-      const found = yield* disk.stat(path)
+      const found = yield* fs.stat(path)
       const now = yield* Clock.currentTimeMillis
       const isOld = Option.exists(
         found,
         ({ mtime, type }) => type === "File" && now - mtime > Duration.toMillis(timeout)
       )
-      if (!isOld || (yield* disk.isLink(path))) return
+      if (!isOld || (yield* fs.isLink(path))) return
       yield* guard
-      yield* disk.remove(path, { force: false })
+      yield* fs.remove(path, { force: false })
     })
   const sweep = (folder: string, guard: Io<void>, below: (path: string) => Io<void>): Io<void> =>
-    Effect.flatMap(disk.list(folder), (names) =>
+    Effect.flatMap(fs.list(folder), (names) =>
       Effect.forEach(names, (name) => {
         const path = folder === "" ? name : `${folder}/${name}`
         if (isTemporary(name)) return erase(path, guard)
@@ -243,8 +246,8 @@ export const eraseLeftovers = (disk: Disk, timeout: Duration.Duration): (guard: 
   return (guard) => {
     const records = (path: string): Io<void> =>
       Effect.gen(function*() {
-        const found = yield* disk.stat(path)
-        if (Option.exists(found, ({ type }) => type === "Directory") && !(yield* disk.isLink(path))) {
+        const found = yield* fs.stat(path)
+        if (Option.exists(found, ({ type }) => type === "Directory") && !(yield* fs.isLink(path))) {
           yield* sweep(path, guard, records)
         }
       })
@@ -252,8 +255,8 @@ export const eraseLeftovers = (disk: Disk, timeout: Duration.Duration): (guard: 
       yield* sweep("", guard, records)
       yield* sweep(hidden, guard, () => Effect.void)
       yield* records(internal)
-      for (const own of yield* disk.list(`${hidden}/turns`)) {
-        if (own !== disk.own) yield* Effect.zipRight(guard, disk.end(own))
+      for (const own of yield* fs.list(`${hidden}/turns`)) {
+        if (own !== fs.own) yield* Effect.zipRight(guard, fs.end(own))
       }
     }).pipe(Effect.catchAll((error) => Effect.logDebug("what writers left behind is still there", error)))
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {

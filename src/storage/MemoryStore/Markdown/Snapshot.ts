@@ -1,5 +1,5 @@
 /**
- * The snapshot keeps what a look at the folder found, and the indexes made of it, for the next process: a cache, which is
+ * The snapshot keeps what a scan of the folder found, and the indexes made of it, for the next process: a cache, which is
  * held against every file.
  *
  * ```text
@@ -21,19 +21,17 @@ import type * as Scope from "effect/Scope"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { unchecked } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import type { Catalog } from "../../Catalog.ts"
+import type { TenantIndex } from "../../TenantIndex.ts"
 import * as makeStore from "../internal/makeStore.ts"
-import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import type { History } from "./History.ts"
 import * as HistoryLine from "./HistoryLine.ts"
-import type { Place } from "./HistoryLine.ts"
 import * as Layout from "./Layout.ts"
-import { hidden } from "./Layout.ts"
-import type { Mirror } from "./Mirror.ts"
 import * as SnapshotPart from "./SnapshotPart.ts"
 import { entriesOf, groupsOf, lineBreak, text, textsOf } from "./SnapshotPart.ts"
 import type { Entry } from "./VaultFile.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
+import type { VaultState } from "./VaultState.ts"
 
 /** The content of a snapshot. */
 export interface Snapshot {
@@ -54,7 +52,7 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
   readonly isSigned: boolean
 }
 
-const file = `${hidden}/snapshot`
+const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
 /** Bytes of a part that are a unit of a `Pacer`: half a megabyte is taken in in four milliseconds, and a pause follows it. */
 const bytesPerUnit = 32
@@ -97,9 +95,9 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
 /** Reads the snapshot; empty where there is none, or its signature does not hold, or kinds or notes were others. */
-export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded, MemoryError> =>
+export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
-    const body = yield* opened(yield* disk.bytesFrom(file, 0), context.key)
+    const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
     if (body === undefined) return { ...empty, isSigned: false }
     const end = body.indexOf(lineBreak) + 1
     const first = text(body.subarray(0, end))
@@ -147,7 +145,7 @@ export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded
     }, { concurrency: 3 }).pipe(Effect.option) // sealed by a release whose compression was another
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
-    const newest: Array<Place> = []
+    const newest: Array<HistoryLine.Place> = []
     yield* EventLoop.forEach(restored.value.entries, 16_384, (part) => {
       for (const { entry, place } of part) {
         kept.push(entry)
@@ -166,11 +164,12 @@ export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded
   })
 
 /** Removes the snapshot, which may have a text that was purged. */
-export const removeSnapshot = (disk: Disk): Effect.Effect<void, MemoryError> => disk.remove(file, { force: false })
+export const removeSnapshot = (fs: VaultFileSystem): Effect.Effect<void, MemoryError> =>
+  fs.remove(file, { force: false })
 
 /** Whether there is a snapshot, and if so, whether this key signed it. */
-export const signedBy = (disk: Disk, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
-  Effect.flatMap(disk.bytesFrom(file, 0), (bytes) =>
+export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
+  Effect.flatMap(fs.bytesFrom(file, 0), (bytes) =>
     bytes.length === 0
       ? Effect.succeed(undefined)
       : Effect.map(opened(bytes, key), (body) => body !== undefined))
@@ -187,7 +186,7 @@ const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | unde
 
 /** Not forced to disk: what is lost is read again. */
 export const writeSnapshot = (
-  disk: Disk,
+  fs: VaultFileSystem,
   { key, ...context }: Context,
   snapshot: Snapshot
 ): Effect.Effect<void, MemoryError> =>
@@ -240,7 +239,7 @@ export const writeSnapshot = (
       )
     )
     all.set(encoder.encode(`${yield* EventLoop.paced(() => SnapshotPart.signed(key, all.subarray(signature)))}\n`))
-    yield* disk.write(file, all, { force: false }).pipe(
+    yield* fs.write(file, all, { force: false }).pipe(
       Effect.uninterruptible // a half-written file would be left behind
     )
   })
@@ -292,70 +291,70 @@ const share = 1 / 50
 const appended = 4_194_304
 
 /**
- * Fills the mirror and the history from the snapshot, if there is one. The next look holds each entry against its file, and
+ * Fills the state and the history from the snapshot, if there is one. The next scan holds each entry against its file, and
  * the history its index against its own. `isNowhereElse`: whether the history knows nothing of a record, whose id after a
  * rename is then known from the snapshot alone.
  */
 export const load = (
-  disk: Disk,
+  fs: VaultFileSystem,
   context: Context,
-  mirror: Mirror,
+  state: VaultState,
   history: History,
   isNowhereElse: (entry: Entry) => boolean
 ): Effect.Effect<SnapshotKeeper, MemoryError> =>
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
-    const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(disk, context)
+    const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(fs, context)
     let isOfEarlierRelease = index !== undefined && (yield* history.restore(index))
-    yield* EventLoop.forEach(entries, 4_096, mirror.restore)
-    for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
-    const { changed } = mirror
+    yield* EventLoop.forEach(entries, 4_096, state.restore)
+    for (const [tenant, encoded] of indexes) state.tenantIndex(tenant).restore(encoded)
+    const { changed } = state
     const isWhole = isPlaced && history.records() === entries.length
     const isUnchanged = () => isWhole && history.size() === index?.end && changed.size === 0
     let isRemoved = false
-    const indexed = new WeakSet<Catalog>()
+    const indexed = new WeakSet<TenantIndex>()
     let read = history.size()
 
     const isKept = ({ damage, path }: Entry) => damage === undefined && !Layout.isInternal(path)
     const save = Effect.gen(function*() {
-      const catalogs = mirror.tenants().map((tenant) => [tenant, mirror.catalog(tenant)] as const)
-      const isNew = (catalog: Catalog) => catalog.isBuilt() && !indexed.has(catalog)
-      const built = catalogs.reduce((sum, [, catalog]) => isNew(catalog) ? sum + catalog.size() : sum, 0)
-      const records = catalogs.reduce((sum, [, catalog]) => sum + catalog.size(), 0)
+      const tenantIndexes = state.tenants().map((tenant) => [tenant, state.tenantIndex(tenant)] as const)
+      const isNew = (tenantIndex: TenantIndex) => tenantIndex.isBuilt() && !indexed.has(tenantIndex)
+      const built = tenantIndexes.reduce((sum, [, one]) => isNew(one) ? sum + one.size() : sum, 0)
+      const records = tenantIndexes.reduce((sum, [, tenantIndex]) => sum + tenantIndex.size(), 0)
       const news = Array.from(changed.values())
       const grown = Math.abs(history.size() - read)
       const isStale = built + (isRemoved ? records : news.length) > Math.max(least, records * share) ||
         grown >= appended || isOfEarlierRelease
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
       const index = Option.getOrUndefined(yield* history.index)
-      for (const [, catalog] of catalogs) yield* catalog.encodable
+      for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
       yield* EventLoop.turn
       // an index is of the records that it is kept with, so all of this is of one moment
-      const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), mirror.entries()]
-      const indexes = catalogs.flatMap(([tenant, catalog]) => {
-        const encoding = catalog.encoded()
+      const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.entries()]
+      const indexes = tenantIndexes.flatMap(([tenant, tenantIndex]) => {
+        const encoding = tenantIndex.encoded()
         return encoding === undefined ? [] : [[tenant, encoding] as const]
       })
-      const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
+      const withIndex = tenantIndexes.flatMap(([, tenantIndex]) => tenantIndex.isBuilt() ? [tenantIndex] : [])
       yield* EventLoop.turn
       const entries: Array<Entry> = []
       yield* EventLoop.forEach(all, 16_384, (entry) => {
         if (isKept(entry)) entries.push(entry)
       })
-      yield* writeSnapshot(disk, context, { entries, history: index, indexes })
+      yield* writeSnapshot(fs, context, { entries, history: index, indexes })
       isRemoved = false
       isOfEarlierRelease = false
       yield* EventLoop.forEach(paths.entries(), 8_192, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)
       })
       read = index?.end ?? read
-      for (const catalog of withIndex) indexed.add(catalog)
+      for (const tenantIndex of withIndex) indexed.add(tenantIndex)
     })
     const remove = Effect.zipRight(
       Effect.sync(() => {
         isRemoved = true
       }),
-      removeSnapshot(disk)
+      removeSnapshot(fs)
     )
     return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })

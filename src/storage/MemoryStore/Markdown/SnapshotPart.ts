@@ -2,7 +2,7 @@
  * The parts of a snapshot: rows of entries as text, and their compression, on Node's thread pool and not on the event loop. The
  * one module that imports node:zlib.
  *
- * An entry of the mirror is one JSON array, without its body: flat, and without names, since objects and arrays within arrays
+ * An entry of the state is one JSON array, without its body: flat, and without names, since objects and arrays within arrays
  * take twice as long to parse.
  */
 import { brotliCompress, brotliDecompress, constants } from "#builtins"
@@ -137,7 +137,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 const none: ReadonlyArray<string> = []
 
 /** An entry of version 2; of version 3, an entry without names; UTF-16 units of its body; and its place in the history. */
-export type Early = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
+export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
   path: string,
   tenant: string,
@@ -154,7 +154,7 @@ type EarlyTuple = readonly [
 ]
 
 /** Reads an entry of a snapshot of version 2 or 3. */
-export const fromEarly = ([kept, length, beside]: Early, body: (length: number) => string): Placed => {
+export const fromLegacyEntry = ([kept, length, beside]: LegacyEntry, body: (length: number) => string): Placed => {
   const entry = "path" in kept ? kept : fromEarlyTuple(kept)
   const record: { body: string } = entry.row.record // nobody has it yet
   record.body = body(length)
@@ -190,7 +190,7 @@ export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed
   // sealed by us, with the types that we wrote
   return made === version
     ? fromRows(json as Rows, body)
-    : (json as ReadonlyArray<Early>).map((early) => fromEarly(early, body))
+    : (json as ReadonlyArray<LegacyEntry>).map((early) => fromLegacyEntry(early, body))
 }
 
 /** Divides into groups whose sizes add up to that of a part. */

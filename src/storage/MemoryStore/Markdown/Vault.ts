@@ -15,40 +15,40 @@ import { hashOf } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
-import * as Changes from "../../Changes.ts"
+import * as ChangeFeed from "../../ChangeFeed.ts"
 import type { Sidecar, Write } from "../../MemoryStore.ts"
 import * as Commit from "./Commit.ts"
-import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
-import * as Header from "./Header.ts"
 import * as History from "./History.ts"
 import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
 import { isLost, lost } from "./Lock.ts"
-import * as Mirror from "./Mirror.ts"
-import * as Plan from "./Plan.ts"
-import * as Revisions from "./Revisions.ts"
+import * as RevisionReader from "./RevisionReader.ts"
 import * as Snapshot from "./Snapshot.ts"
 import * as VaultFile from "./VaultFile.ts"
 import { type Entry, isNote, unsealed as unsealedIssue } from "./VaultFile.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
+import * as VaultManifest from "./VaultManifest.ts"
+import * as VaultState from "./VaultState.ts"
 import * as VectorFile from "./VectorFile.ts"
+import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** An open vault. */
 export interface Vault {
   readonly context: Document.Context
-  readonly mirror: Mirror.Mirror
+  readonly state: VaultState.VaultState
   readonly history: History.History
-  readonly changes: Changes.Changes
-  readonly revisions: Revisions.Revisions
+  readonly changeFeed: ChangeFeed.ChangeFeed
+  readonly revisions: RevisionReader.RevisionReader
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   /** Writes a batch; to be called within `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /** Runs a turn about these records and keys, in which one batch may be committed together with those of others. */
   readonly inTurn: Commit.Writers["inTurn"]
-  readonly commitTogether: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
+  readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly sidecar: Sidecar
   /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
@@ -72,7 +72,7 @@ const atATime = 8_192
 
 /** Opens the vault of a folder, and writes what writers that died left unwritten. */
 export const open = (
-  disk: Disk,
+  fs: VaultFileSystem,
   { analyzer, kinds, notes }: {
     readonly analyzer: Analyzer.Service
     readonly kinds: ReadonlyMap<string, MemoryKind>
@@ -81,28 +81,28 @@ export const open = (
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* disk.within(`${Layout.hidden}/history`) // written in place: no link either
-    if (yield* disk.isLink(`${Layout.hidden}/history`)) {
+    yield* fs.within(`${Layout.hidden}/history`) // written in place: no link either
+    if (yield* fs.isLink(`${Layout.hidden}/history`)) {
       return yield* MemoryError.make("path_escape", { op: "open", message: "the history is a link" })
     }
-    const lock = yield* Lock.make(disk, lockTimeout)
-    const header = yield* Header.open(disk, lock, kinds)
-    const { key } = header
-    const history = History.make(disk)
-    const sweep = Lock.eraseLeftovers(disk, lockTimeout)
-    const context: Document.Context = { key, kinds, notes: header.notes === "whole" ? header.notes : notes }
+    const lock = yield* Lock.make(fs, lockTimeout)
+    const manifest = yield* VaultManifest.open(fs, lock, kinds)
+    const { key } = manifest
+    const history = History.make(fs)
+    const sweep = Lock.cleanUpTempFiles(fs, lockTimeout)
+    const context: Document.Context = { key, kinds, notes: manifest.notes === "whole" ? manifest.notes : notes }
     const embeddings = new TenantEmbeddings()
-    const mirror = Mirror.make(disk, history, {
+    const state = VaultState.make(fs, history, {
       ...context,
       analyzer,
       embeddings: (tenant) => embeddings.of(tenant),
       ahead: () => ahead.begin()
     })
-    const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: mirror.rowOf })
-    const changes = Changes.make()
+    const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: state.rowOf })
+    const changeFeed = ChangeFeed.make()
     const { awaited } = history
     /** Batches whose files could not be written, and the files before them, until all of each could be taken back. */
-    const failed = new Map<History.Batch, Plan.Before>()
+    const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not have landed. */
     let isWritten = false
     /** Last batch whose files this process has seen or written. */
@@ -113,34 +113,34 @@ export const open = (
     const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
-    const publish = (news: ReadonlyArray<Mirror.News>) =>
-      Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
+    const publish = (news: ReadonlyArray<VaultState.News>) =>
+      Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
     /** Appends the revisions that the history lacks of these records, as their files are once nobody else writes. */
-    const complete = (about: Effect.Effect<Iterable<Revisions.Touched>>, locked: boolean): Io<void> =>
-      Effect.flatMap(Effect.flatMap(about, (all) => Revisions.lacking(mirror, history, all)), (parts) => {
+    const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
+      Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.lacking(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
         if (locked) return Effect.asVoid(history.append(parts))
         const paths = parts.flatMap(({ id, path, tenant }) => path ?? history.newest(tenant, id)?.path ?? [])
-        const again = Effect.flatMap(mirror.lookAt(Array.from(new Set(paths))), publish)
+        const again = Effect.flatMap(state.scanPaths(Array.from(new Set(paths))), publish)
         return exclusive(Effect.zipRight(again, complete(about, true)))
       })
     /** Records what hands did. What has been read is read, whether or not that succeeds. */
-    const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
+    const record = (news: ReadonlyArray<VaultState.News>, locked: boolean) =>
       Effect.gen(function*() {
         yield* Effect.catchAll(
-          complete(Effect.succeed(Revisions.touched(news)), locked),
+          complete(Effect.succeed(RevisionReader.touched(news)), locked),
           (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
         )
       })
-    const heard = (look: Io<ReadonlyArray<Mirror.News>>, locked: boolean): Io<void> =>
+    const heard = (scan: Io<ReadonlyArray<VaultState.News>>, locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        const news = yield* look
+        const news = yield* scan
         yield* publish(news)
         yield* record(news, locked)
       })
 
-    /** Reads what other processes appended, and looks at the files that they name. */
+    /** Reads what other processes appended, and scans the files that they name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isFollowed() ? Effect.void : followedUp(locked))
     /** Whether nobody but this process wrote anything since. */
@@ -159,8 +159,8 @@ export const open = (
         const generation = history.generation()
         const told = Array.from(awaited)
         const paths = told.map(([path]) => path).filter(Layout.isRecord)
-        if (isRenewed) yield* heard(mirror.look, locked)
-        else if (paths.length > 0) yield* heard(mirror.lookAt(paths), locked)
+        if (isRenewed) yield* heard(state.scan, locked)
+        else if (paths.length > 0) yield* heard(state.scanPaths(paths), locked)
         // the history may have been replaced by an older one, which lacks what stands in files
         if (isRenewed && history.isThere()) yield* complete(unknown, locked)
         if (isRenewed) followed = generation
@@ -180,10 +180,10 @@ export const open = (
     const isAsTold = (path: string) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
-      return place === undefined || mirror.entry(place.tenant, place.id)?.hash === place.after
+      return place === undefined || state.entry(place.tenant, place.id)?.hash === place.after
     }
 
-    const print: Plan.Print = (path, tenant, kept) => Plan.print(context, path, tenant, kept)
+    const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
     /** Whether a writer whose disk was full took a batch back, which leaves nothing of its lines. */
     const isBlanked = ({ places }: History.Batch): Io<boolean> =>
       Effect.map(Effect.findFirst(places, history.isWhole), (whole) => places.length > 0 && whole._tag === "None")
@@ -192,9 +192,13 @@ export const open = (
       Effect.forEach(history.unlanded().filter(({ number }) => number > viewed), (batch) =>
         Effect.gen(function*() {
           if (yield* isBlanked(batch)) return yield* history.undo(batch)
-          yield* Effect.forEach(batch.places, (place) => Plan.bring(disk, history, print, place, batch.litter), {
-            discard: true
-          })
+          yield* Effect.forEach(
+            batch.places,
+            (place) => WritePlan.writeFiles(fs, history, print, place, batch.litter),
+            {
+              discard: true
+            }
+          )
           viewed = batch.number
           yield* cleaned(batch)
         }), { discard: true })
@@ -205,7 +209,7 @@ export const open = (
       yield* history.settle
       for (const [batch, before] of failed) {
         // whoever had the lock meanwhile may have written it
-        if (history.unlanded().includes(batch)) yield* Plan.takeBack(disk, batch.places, before)
+        if (history.unlanded().includes(batch)) yield* WritePlan.rollBack(fs, batch.places, before)
         yield* history.undo(batch)
         failed.delete(batch)
       }
@@ -216,7 +220,7 @@ export const open = (
       if (places.length === 0) return history.settle
       if (littered.size > 0) return Effect.void
       const touched = places.flatMap(({ gone, path }) => path === null ? gone : [path, ...gone])
-      return Effect.zipRight(disk.force(touched), history.land)
+      return Effect.zipRight(fs.force(touched), history.land)
     })
 
     /** Brings the holder of the lock up to date. A step that fails because the lock was taken away fails with that. */
@@ -240,10 +244,10 @@ export const open = (
     const reopened = new Map<string, Entry>()
     /** Every record whose file is not what the history has last. */
     const unknown = Effect.gen(function*() {
-      const all: Array<Revisions.Touched> = []
+      const all: Array<RevisionReader.Touched> = []
       const [size, generation] = [history.size(), history.generation()]
       let known = 0
-      yield* EventLoop.forEach(mirror.entries(), atATime, ({ hash, path, row: { record: { id } }, tenant }) => {
+      yield* EventLoop.forEach(state.entries(), atATime, ({ hash, path, row: { record: { id } }, tenant }) => {
         const place = history.at(path)
         if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
         else all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
@@ -252,7 +256,7 @@ export const open = (
       if (isAll) return all // most openings end here
       for (const tenant of history.tenants()) {
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
-          const isAway = !forgotten && mirror.entry(tenant, id) === undefined
+          const isAway = !forgotten && state.entry(tenant, id) === undefined
           if (isAway) all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
         })
       }
@@ -261,16 +265,16 @@ export const open = (
     /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
-        yield* Revisions.inherited(disk, mirror, yield* Revisions.lacking(mirror, history, yield* unknown))
+        yield* RevisionReader.inherited(fs, state, yield* RevisionReader.lacking(state, history, yield* unknown))
       )
       followed = history.generation()
-      yield* Revisions.discardFormat1(disk)
+      yield* RevisionReader.discardFormat1(fs)
     })
 
     const committing = Commit.make({
-      ...{ context, disk, guard, history, mirror, isOurs: lock.isOurs },
-      heard: (look) => Effect.zipRight(writers.settle, heard(look, true)),
-      takeBack: (batch, before) =>
+      ...{ context, fs, guard, history, state, isOurs: lock.isOurs },
+      heard: (scan) => Effect.zipRight(writers.settle, heard(scan, true)),
+      rollBack: (batch, before) =>
         Effect.suspend(() => {
           failed.set(batch, before)
           return Effect.zipRight(guard, takeBackFailed)
@@ -305,19 +309,19 @@ export const open = (
         if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // it has none of the library's rows
       })
 
-    const revisions = Revisions.make(history, mirror)
+    const revisions = RevisionReader.make(history, state)
     const snapshot = yield* Snapshot.load(
-      disk,
+      fs,
       context,
-      mirror,
+      state,
       history,
       ({ path, row: { record: { id } }, tenant }) => isNote(context, path) && history.newest(tenant, id) === undefined
     )
-    if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
+    if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
-    if (history.unlanded().length > 0 || (yield* Revisions.hasFormat1(disk))) {
+    if (history.unlanded().length > 0 || (yield* RevisionReader.hasFormat1(fs))) {
       yield* lock.withLock(Effect.zipRight(
-        Revisions.recoverFormat1(disk, key),
+        RevisionReader.recoverFormat1(fs, key),
         Effect.zipRight(
           Effect.asVoid(history.news(true)),
           Effect.suspend(() => history.isThere() ? rollForward : Effect.void)
@@ -325,33 +329,33 @@ export const open = (
       ))
     }
     followed = history.generation()
-    yield* EventLoop.forEach(yield* mirror.look, atATime, ({ event, tenant, was }) => {
+    yield* EventLoop.forEach(yield* state.scan, atATime, ({ event, tenant, was }) => {
       const key = "issue" in event ? "" : `${tenant}/${event.id}`
       if (was !== undefined && !reopened.has(key)) reopened.set(key, was)
     })
     yield* EventLoop.forEach(Array.from(awaited.keys()), atATime, (path) => {
       if (!ahead.has(path)) awaited.delete(path) // it was seen just now
     })
-    const tenants = mirror.isTroubled() ? history.tenants() : []
+    const tenants = state.isTroubled() ? history.tenants() : []
     for (const place of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
-      const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
-      if (error === undefined || mirror.entry(place.tenant, place.id)) continue
-      const kept = yield* mirror.lastGood(place, error)
-      if (kept) mirror.set(kept.path, kept)
+      const error = place.forgotten || place.path === null ? undefined : state.trouble(place.path)
+      if (error === undefined || state.entry(place.tenant, place.id)) continue
+      const kept = yield* state.lastGood(place, error)
+      if (kept) state.set(kept.path, kept)
     }
-    const isFresh = !history.isThere() && header.foreign === true &&
-      mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
+    const isFresh = !history.isThere() && manifest.foreign === true &&
+      state.entries().some(({ isSealed, signed }) => isSealed && !signed)
     if (!history.isThere()) yield* exclusive(Effect.void)
     else if (!snapshot.isUnchanged()) yield* complete(unknown, false)
     reopened.clear()
 
     return {
       context,
-      mirror,
+      state,
       history,
-      changes,
+      changeFeed,
       revisions,
-      tenants: Effect.sync(() => Array.from(new Set([...mirror.tenants(), ...history.tenants()]))),
+      tenants: Effect.sync(() => Array.from(new Set([...state.tenants(), ...history.tenants()]))),
       exclusive,
       commit: (tenant, writes) =>
         committing.prepare(tenant, writes).pipe(
@@ -360,15 +364,15 @@ export const open = (
           Effect.uninterruptible
         ),
       inTurn: writers.inTurn,
-      commitTogether: (tenant, writes) => writers.commit(committing.prepare(tenant, writes)),
+      groupCommit: (tenant, writes) => writers.commit(committing.prepare(tenant, writes)),
       unsealed: () => {
-        const foreign = isFresh ? mirror.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
+        const foreign = isFresh ? state.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
       secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
-      sidecar: VectorFile.make(disk, embeddings, exclusive, () =>
-        mirror.tenants().map((tenant) => [tenant, new Set(mirror.catalog(tenant).records().map(hashOf))])),
-      refresh: Effect.zipRight(Effect.asVoid(follow(false)), heard(mirror.look, false)),
+      sidecar: VectorFile.make(fs, embeddings, exclusive, () =>
+        state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
+      refresh: Effect.zipRight(Effect.asVoid(follow(false)), heard(state.scan, false)),
       follow: follow(false),
       land: Effect.suspend(() => {
         if (!isWritten) {

@@ -1,5 +1,5 @@
 /**
- * The files of a vault as a look finds them: how they are listed, how the text of one is read, of ours all of it or none, of a
+ * The files of a vault as a scan finds them: how they are listed, how the text of one is read, of ours all of it or none, of a
  * note as much as can be read, what a file was when it was last looked at, and what it will be where the history is ahead.
  */
 import * as Effect from "effect/Effect"
@@ -10,11 +10,11 @@ import type * as MemoryKind from "../../../domain/MemoryKind.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
-import type { Disk, Stat } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
+import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** Settings by which the files of a vault are read and written. */
 export interface Context {
@@ -82,24 +82,24 @@ export interface Text {
 }
 
 /** Whether the file is read as a note of somebody else's. */
-export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.placeOf(path).isOurs
+export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
 /** Reads a file's text; of a note also where it is too long, or no UTF-8. `None` where there is no file. */
 export const textOf = (
-  disk: Disk,
+  fs: VaultFileSystem,
   context: Context,
   path: string,
   size: number
 ): Effect.Effect<Option.Option<Text>, MemoryError.MemoryError> => {
-  if (!isNote(context, path)) return disk.readHashed(path)
+  if (!isNote(context, path)) return fs.readHashed(path)
   if (size > maxBytes) {
-    return Effect.map(disk.readHead(path, maxBytes), Option.map((text) => partly(text, "longer than 4 MiB")))
+    return Effect.map(fs.readHead(path, maxBytes), Option.map((text) => partly(text, "longer than 4 MiB")))
   }
-  return disk.readHashed(path).pipe(
+  return fs.readHashed(path).pipe(
     Effect.map(Option.map((text): Text => text)),
     MemoryError.catchReason(
       "corrupt",
-      () => Effect.map(disk.readLoose(path), Option.map((text) => partly(text, "no UTF-8: what is none is \ufffd")))
+      () => Effect.map(fs.readLoose(path), Option.map((text) => partly(text, "no UTF-8: what is none is \ufffd")))
     )
   )
 }
@@ -160,12 +160,12 @@ export const unsealed = (records: number) => ({
 const concurrency = 32
 
 /** Lists the paths of those files. `unreadable` returns what is to be taken for the files of a folder that cannot be read now. */
-export const walk = (
-  disk: Disk,
+export const listFiles = (
+  fs: VaultFileSystem,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
 ): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> => {
   const within = (folder: string): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
-    Effect.flatMap(disk.list(folder), (names) => {
+    Effect.flatMap(fs.list(folder), (names) => {
       const paths = names.filter((name) => !name.startsWith(".")).map((name) =>
         folder === "" ? name : `${folder}/${name}`
       )
@@ -175,31 +175,31 @@ export const walk = (
     })
   const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
     Effect.gen(function*() {
-      const stat = yield* disk.stat(path)
+      const stat = yield* fs.stat(path)
       if (Option.isNone(stat) || stat.value.type !== "Directory") return []
-      return (yield* disk.isLink(path)) ? [path] : yield* within(path)
+      return (yield* fs.isLink(path)) ? [path] : yield* within(path)
     }).pipe(Effect.catchAll((error) => Effect.sync(() => unreadable(path, error))))
 
   return Effect.zipWith(within(""), below(internal), (records, rows) => records.concat(rows))
 }
 
 /*
- * A rotating sample of files whose size and times say that they are as they were. A look at the vault reads these all the
+ * A rotating sample of files whose size and times say that they are as they were. A scan of the vault reads these all the
  * same, since a bit that rots, and a tool that restores the time of a file it changed, leave size and times alone.
  */
 
-/** Draws the samples of the looks, one after the other. */
+/** Draws the samples of the scans, one after the other. */
 export interface Sampling {
   /** The next sample of these paths, which come in the same order each time. Cost: the paths of the sample. */
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
 }
 
-/** Number of looks after which every file was read once, in a vault of as many files or more; else of so many files. */
+/** Number of scans after which every file was read once, in a vault of as many files or more; else of so many files. */
 export const rounds = 100
 /** Files of a sample at most: a vault of more than 1,600 files takes longer to be read once, and no longer to be looked at. */
 const maxSample = 16
 
-/** Makes a sampling that begins anywhere, by the clock: processes that take one look each do not all read the same files. */
+/** Makes a sampling that begins anywhere, by the clock: processes that take one scan each do not all read the same files. */
 export const makeSampling = (): Sampling => {
   let at: number | undefined
   return {
@@ -218,8 +218,8 @@ export const makeSampling = (): Sampling => {
 }
 
 /*
- * Completes a look at the files where the history is ahead of them. A writer appends a batch to the history and then writes
- * its files one after the other; a look between the two would find half of the batch. What a look found is therefore held
+ * Completes a scan of the files where the history is ahead of them. A writer appends a batch to the history and then writes
+ * its files one after the other; a scan between the two would find half of the batch. What a scan found is therefore held
  * against the history, read after the files: a file that is as it was before a batch counts as the batch has it.
  *
  * A file counts so until it was found as the batch has it, or whoever takes the lock next has rolled the batch forward.
@@ -227,33 +227,33 @@ export const makeSampling = (): Sampling => {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The findings of a look, to be completed. */
-export interface Look {
+/** The findings of a scan, to be completed. */
+export interface PendingScan {
   /** Whether nobody reads or writes yet, so that it may be completed with pauses. */
   readonly isFirst: boolean
   /** The files that it found changed, or did not find. */
   readonly found: Map<string, Found>
   /** A file as it was known before. */
   readonly known: (path: string) => Found
-  /** Told of each file that is now as the history says: what other looks found earlier does not count. */
+  /** Told of each file that is now as the history says: what other scans found earlier does not count. */
   readonly confirm: (path: string) => void
 }
 
-/** Completes looks, and knows the files that the history is ahead of. */
+/** Completes scans, and knows the files that the history is ahead of. */
 export interface Ahead {
   /**
-   * Begins a look. What it returns brings what was found up to the history: `found` gets what the files will be. `false`: the
-   * history was replaced since the look began, so that any file may have changed, and no batch can be told from what it has.
+   * Begins a scan. What it returns brings what was found up to the history: `found` gets what the files will be. `false`: the
+   * history was replaced since the scan began, so that any file may have changed, and no batch can be told from what it has.
    */
-  readonly begin: () => (look: Look) => Io<boolean>
-  /** Whether the last look found the file as it was before what the history has. */
+  readonly begin: () => (scan: PendingScan) => Io<boolean>
+  /** Whether the last scan found the file as it was before what the history has. */
   readonly has: (path: string) => boolean
 }
 
 /** Paths or revisions of a step. */
 const atATime = 1_024
 
-/** Makes the completion of a vault's looks. `viewed`: the last batch whose files this process wrote or found on disk. */
+/** Makes the completion of a vault's scans. `viewed`: the last batch whose files this process wrote or found on disk. */
 export const makeAhead = (
   history: History,
   { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: (tenant: string, record: MemoryRecord) => Stored }
@@ -265,10 +265,10 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Finds the revisions that files do not show yet. Removes from `found` what is gone. To be run at one moment, since looks run side by
+   * Finds the revisions that files do not show yet. Removes from `found` what is gone. To be run at one moment, since scans run side by
    * side.
    */
-  function* hidden(since: number, { confirm, found, known }: Look): EventLoop.Steps<ReadonlyArray<Place>> {
+  function* hidden(since: number, { confirm, found, known }: PendingScan): EventLoop.Steps<ReadonlyArray<Place>> {
     if (ahead.size > 0) { for (const path of found.keys()) ahead.delete(path) }
     const stateOf = (path: string) => found.has(path) ? found.get(path) : known(path)
     const remove = (path: string) => {
@@ -325,20 +325,20 @@ export const makeAhead = (
     return unseen
   }
 
-  const complete = (began: number, since: number, look: Look): Io<boolean> =>
+  const complete = (began: number, since: number, scan: PendingScan): Io<boolean> =>
     Effect.gen(function*() {
       yield* history.news(false)
       if (history.generation() !== began) return false
-      const places = look.isFirst
-        ? yield* EventLoop.paced(() => hidden(since, look))
-        : EventLoop.atOnce(hidden(since, look))
+      const places = scan.isFirst
+        ? yield* EventLoop.paced(() => hidden(since, scan))
+        : EventLoop.atOnce(hidden(since, scan))
       for (const place of places) {
         const kept = yield* history.read(place)
         const { after, id, path, tenant } = place
         if (history.generation() !== began) return false
         if (Option.isNone(kept)) {
           // erased by a later batch, which tells what there is now; or damaged, and then the file stays as it is
-          if (history.newest(tenant, id)?.offset !== place.offset) return yield* complete(began, since, look)
+          if (history.newest(tenant, id)?.offset !== place.offset) return yield* complete(began, since, scan)
           continue
         }
         if (path === null || after === null) continue
@@ -347,7 +347,7 @@ export const makeAhead = (
           ...{ _tag: "Entry", path, tenant, hash: after, extra, frame, row: rowOf(tenant, record) },
           ...{ signed: true, stat: nowhere, settled: false }
         }
-        look.found.set(path, entry)
+        scan.found.set(path, entry)
         ahead.add(path)
       }
       return true
@@ -356,10 +356,10 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // a look may find files as they were when it began, whatever has landed or another look has found meanwhile
+      // a scan may find files as they were when it began, whatever has landed or another scan has found meanwhile
       const since = Math.max(viewed(), (history.unlanded()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
-      return (look) => complete(began, since, look)
+      return (scan) => complete(began, since, scan)
     }
   }
 }

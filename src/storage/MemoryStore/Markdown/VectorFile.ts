@@ -20,8 +20,8 @@ import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
 import type { Sidecar } from "../../MemoryStore.ts"
 import { fit } from "../../Vectors.ts"
-import type { Disk, Stat } from "./Disk.ts"
 import { hidden, segmentOf } from "./Layout.ts"
+import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 type Row = readonly [hash: string, vector: Float32Array]
@@ -52,7 +52,7 @@ interface Position extends Omit<Stat, "born"> {
  * the hashes of each tenant's texts.
  */
 export const make = (
-  disk: Disk,
+  fs: VaultFileSystem,
   all: TenantEmbeddings,
   exclusive: <A>(self: Io<A>) => Io<A>,
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
@@ -62,14 +62,14 @@ export const make = (
   const undivided = new Set<string>()
   const looked = new Set<string>()
   /** Neither the folder nor the file is a link. */
-  const within = (path: string) => disk.within(`${path}/`)
+  const within = (path: string) => fs.within(`${path}/`)
 
   const catchUp = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       const embeddings = all.of(tenant)
       const path = fileOf(tenant, model)
       const known = positions.get(path)
-      const stat = Option.getOrUndefined(yield* disk.stat(path))
+      const stat = Option.getOrUndefined(yield* fs.stat(path))
       if (stat === undefined) {
         if (known !== undefined) embeddings.retain(() => false, model) // purged there, or thrown away
         positions.delete(path)
@@ -80,7 +80,7 @@ export const make = (
       yield* within(path)
       const isGrown = known?.ino === ino && known.size < size && known.offset > 0
       const from = isGrown ? known.offset : 0
-      const bytes = yield* disk.bytesFrom(path, from)
+      const bytes = yield* fs.bytesFrom(path, from)
       if (!isGrown && tenant === defaultTenant && isUndivided(bytes, model)) {
         undivided.add(model)
         return
@@ -100,16 +100,16 @@ export const make = (
 
   const rewrite = (tenant: string, model: string, rows: ReadonlyArray<Row>): Io<void> =>
     rows.length === 0
-      ? disk.remove(fileOf(tenant, model), { force: false })
-      : disk.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
+      ? fs.remove(fileOf(tenant, model), { force: false })
+      : fs.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
 
   /** Divides the file of all tenants into one for each. Removes the old file last, so a crash on the way loses nothing. */
   const divide = (model: string): Io<void> =>
     Effect.gen(function*() {
       const path = fileOf(defaultTenant, model)
       yield* within(path)
-      if (Option.isNone(yield* disk.stat(path))) return
-      const bytes = yield* disk.bytesFrom(path, 0)
+      if (Option.isNone(yield* fs.stat(path))) return
+      const bytes = yield* fs.bytesFrom(path, 0)
       const header = Option.getOrUndefined(headerOf(bytes))
       if (header === undefined || !isUndivided(bytes, model)) return // another process has divided it already
       const { rows } = rowsIn(bytes, header.dimensions, headOf(header).length)
@@ -147,11 +147,11 @@ export const make = (
         const found = new Set(all.of(tenant).models)
         for (const at of new Set([folder, folderOf(tenant)])) {
           yield* within(at)
-          for (const name of yield* disk.list(at)) {
+          for (const name of yield* fs.list(at)) {
             const path = `${at}/${name}`
             if (!name.endsWith(".vec")) continue
             yield* within(path)
-            const header = Option.getOrUndefined(headerOf(yield* disk.bytesFrom(path, 0, headerSize)))
+            const header = Option.getOrUndefined(headerOf(yield* fs.bytesFrom(path, 0, headerSize)))
             // a file without a tenant holds the vectors of all: `follow` divides it
             if (header !== undefined && (header.tenant ?? tenant) === tenant) found.add(header.model)
           }
@@ -172,7 +172,7 @@ export const make = (
           yield* within(path)
           const known = positions.get(path)
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
-            yield* disk.append(path, body(fresh))
+            yield* fs.append(path, body(fresh))
           } else {
             // the file has a torn row or another format: it is rewritten from the vectors in memory
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
@@ -185,22 +185,22 @@ export const make = (
         let count = 0
         for (const at of new Set([folder, folderOf(tenant)])) {
           yield* within(at)
-          for (const name of yield* disk.list(at)) {
+          for (const name of yield* fs.list(at)) {
             const path = `${at}/${name}`
             if (!/\.vec(?:\.(?:~[0-9a-z]+\.)?tmp)?$/.test(name)) continue
             yield* within(path)
-            let bytes = yield* disk.bytesFrom(path, 0)
+            let bytes = yield* fs.bytesFrom(path, 0)
             let header = Option.getOrUndefined(headerOf(bytes))
             if (header?.tenant === undefined && header && fileOf(defaultTenant, header.model) === path) {
               yield* divide(header.model)
               undivided.delete(header.model)
-              if (Option.isNone(yield* disk.stat(path))) continue
-              bytes = yield* disk.bytesFrom(path, 0)
+              if (Option.isNone(yield* fs.stat(path))) continue
+              bytes = yield* fs.bytesFrom(path, 0)
               header = Option.getOrUndefined(headerOf(bytes))
             }
             const owner = header?.tenant
             if (header === undefined || owner === undefined || fileOf(owner, header.model) !== path) {
-              yield* disk.remove(path, { force: false }) // an unreadable or unfinished file may hold the erased vector, too
+              yield* fs.remove(path, { force: false }) // an unreadable or unfinished file may hold the erased vector, too
               continue
             }
             if (owner !== tenant) continue

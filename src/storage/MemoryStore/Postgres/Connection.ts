@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
-import { sleepOutside } from "../../../host/EventLoop.ts"
+import { sleepLive } from "../../../host/EventLoop.ts"
 import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
@@ -83,7 +83,7 @@ const grace = Duration.millis(250)
 const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const limit = yield* Effect.forkDaemon(
-      Effect.interruptible(Effect.zipRight(sleepOutside(grace), cut(connection)))
+      Effect.interruptible(Effect.zipRight(sleepLive(grace), cut(connection)))
     )
     yield* Fiber.await(running)
     yield* Fiber.interrupt(limit)
@@ -97,7 +97,7 @@ const watch = (patience: Duration.Duration) => {
   const clock = Clock.make() // not the clock in force: a server goes on whatever that says, and nobody sets the nanoseconds of this one
   const begun = new Map<Connection, bigint>()
   let isWatched = false
-  const look: Effect.Effect<void> = Effect.flatMap(sleepOutside("1 second"), () =>
+  const look: Effect.Effect<void> = Effect.flatMap(sleepLive("1 second"), () =>
     Effect.suspend(() => {
       const limit = clock.unsafeCurrentTimeNanos() - BigInt(Math.ceil(Duration.toMillis(patience) * 1e6))
       const late = Array.from(begun).flatMap(([connection, time]) => time <= limit ? [connection] : [])

@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
-import { sleepOutside } from "../../../host/EventLoop.ts"
+import { sleepLive } from "../../../host/EventLoop.ts"
 import type { Replica } from "../Sql/Database.ts"
 
 /** Runs a statement on a server, and returns its rows. */
@@ -38,7 +38,7 @@ export const follow = (
 ): Effect.Effect<Omit<Replica, "once">, never, Scope.Scope> =>
   Effect.gen(function*() {
     const limit = Duration.toMillis(staleness)
-    const pause = sleepOutside(Math.min(farthest, limit / looks))
+    const pause = sleepLive(Math.min(farthest, limit / looks))
     const clock = Clock.make() // not the clock in force: a server's log goes on whatever that says
     let writes = 0
     let known: Known = { until: -Infinity, writes, history: undefined }

@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
 import { MemoryId } from "../../../domain/MemoryId.ts"
-import { sleepOutside } from "../../../host/EventLoop.ts"
+import { sleepLive } from "../../../host/EventLoop.ts"
 import type { Needs } from "../../Engine.ts"
 
 /** A value for a `?` in a statement. */
@@ -141,7 +141,7 @@ export const fromDriver = (driver: Driver): Database => {
     Effect.catchIf(
       self,
       (error) => left > 0 && driver.isInTheWay(error),
-      () => Effect.zipRight(sleepOutside(driver.pause), Effect.suspend(() => patiently(self, left - 1)))
+      () => Effect.zipRight(sleepLive(driver.pause), Effect.suspend(() => patiently(self, left - 1)))
     )
   const using = <A>(
     reserve: Driver["reserve"],

@@ -9,7 +9,7 @@ import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Change, Event } from "../../Engine.ts"
-import { revisionsKept } from "../../Version.ts"
+import { revisionsKept } from "../../Revision.ts"
 import { atATime, type Database, idOf, parsed, type Row, text } from "./Database.ts"
 import { revisions } from "./Rows.ts"
 

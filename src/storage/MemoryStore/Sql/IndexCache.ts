@@ -6,11 +6,11 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { invalid } from "../../../domain/Check.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { invalid } from "../../../domain/Validation.ts"
 import type * as Viewer from "../../../domain/Viewer.ts"
 import { turn } from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
@@ -18,8 +18,14 @@ import { type Answer, OutlineIndex, type Texts, type Vectors } from "../../../ra
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
 import { makeTenantLocks, type Stored } from "../../Engine.ts"
 import { type Database, idOf, type Reading, text } from "./Database.ts"
+import {
+  dimensionsOf,
+  historyOf,
+  type PartitionVersions,
+  versionsOf,
+  type Wanted
+} from "./IndexCache/PartitionVersions.ts"
 import { TextCache } from "./IndexCache/TextCache.ts"
-import { dimensionsOf, historyOf, type Versions, versionsOf, type Wanted } from "./IndexCache/Versions.ts"
 import { rowsOf, vectorsOf } from "./Rows.ts"
 import { metaOf } from "./Tables.ts"
 
@@ -145,7 +151,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.Sight,
-    { vectors, wanted }: Versions,
+    { vectors, wanted }: PartitionVersions,
     model: string | undefined,
     one: Held
   ): Io<void> =>
@@ -182,7 +188,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
    * Whether all wanted partitions are there: while one fiber waits, another one may have dropped one to make room, or added records
    * whose vectors are not looked up yet.
    */
-  const isThere = (tenant: string, one: Held, { wanted }: Versions, model: string | undefined): boolean =>
+  const isThere = (tenant: string, one: Held, { wanted }: PartitionVersions, model: string | undefined): boolean =>
     tenants.get(tenant) === one &&
     (model === undefined || wanted.size === 0 || one.models.get(model)?.added === one.added) &&
     Array.from(wanted).every(([partition, version]) => (one.parts.get(partition)?.version ?? -1) >= version)
@@ -195,9 +201,9 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
   }
 
-  const isOfNow = (versions: Versions): boolean => versions.history === history
+  const isOfNow = (versions: PartitionVersions): boolean => versions.history === history
 
-  /** Returns the versions of the partitions in sight. All parts of one call, which has one `Sight`, share them. */
+  /** Returns the versions of the partitions in sight. All parts of one call, which has one `Visibility`, share them. */
   const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
     Effect.gen(function*() {
       const known = looks.get(sight)
@@ -256,7 +262,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 interface Look {
   /** Database that the whole call reads: a replica may lack what the versions of the primary promise. */
   readonly source: Reading
-  readonly versions: Versions
+  readonly versions: PartitionVersions
   readonly model: string | undefined
 }
 
@@ -348,7 +354,7 @@ const followModel = (
   source: Reading,
   tenant: string,
   model: string,
-  now: Versions["vectors"],
+  now: PartitionVersions["vectors"],
   one: Held
 ): Io<void> =>
   Effect.gen(function*() {

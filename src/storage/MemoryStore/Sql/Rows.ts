@@ -8,9 +8,9 @@ import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import type { Asked, Position } from "../../../ranking/Retrieval.ts"
-import { pageOf, within } from "../../Catalog.ts"
 import type { Due, Needs, Stored } from "../../Engine.ts"
 import { byTime } from "../../internal/Compaction.ts"
+import { pageOf, within } from "../../TenantIndex.ts"
 import {
   each,
   fromText,

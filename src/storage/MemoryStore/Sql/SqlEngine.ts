@@ -8,16 +8,16 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import * as Check from "../../../domain/Check.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
+import * as Validation from "../../../domain/Validation.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { encode } from "../../../ranking/internal/OutlineIndex.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
-import * as Changes from "../../Changes.ts"
+import * as ChangeFeed from "../../ChangeFeed.ts"
 import type { Decide, Engine, Entry, Found, Needs, Stored } from "../../Engine.ts"
-import { byAge, defaultTrash, isLive, revisionsKept } from "../../Version.ts"
+import { byAge, defaultTrash, isLive, revisionsKept } from "../../Revision.ts"
 import { commit } from "./Commit.ts"
 import { type Database, each, fromText, type Query } from "./Database.ts"
 import * as Feed from "./Feed.ts"
@@ -47,7 +47,7 @@ interface Context {
   /** Fingerprint of the analyzer in force. */
   readonly analyzer: string
   readonly writer: string
-  readonly changes: Changes.Changes
+  readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
 /** Makes the tables where there are none, and an engine over them. Its errors call it `name`. */
@@ -57,10 +57,10 @@ export const make = (
   { cacheSize = 80_000_000, poll = "500 millis", trash = defaultTrash }: Options = {}
 ): Io<Engine> =>
   Effect.gen(function*() {
-    yield* Check.refuseOptions(`${name}.make`, [
-      ...Check.timeIssues("poll", poll, { least: 1 }),
-      ...Check.timeIssues("trash", trash, { least: 0, infinite: true }),
-      ...Check.countIssues("cacheSize", cacheSize, 0)
+    yield* Validation.refuseOptions(`${name}.make`, [
+      ...Validation.timeIssues("poll", poll, { least: 1 }),
+      ...Validation.timeIssues("trash", trash, { least: 0, infinite: true }),
+      ...Validation.countIssues("cacheSize", cacheSize, 0)
     ])
     yield* migrate(name, database, yield* SecureRandom.secret)
     const analyzer = yield* Analyzer.Analyzer
@@ -69,7 +69,7 @@ export const make = (
       database,
       analyzer: fingerprint(analyzer.index),
       writer: (yield* SecureRandom.secret).slice(0, 16),
-      changes: Changes.make()
+      changeFeed: ChangeFeed.make()
     }
     const secret = yield* database.transaction((query) => begun(query, context))
     const indexes = IndexCache.make(database, analyzer, cacheSize)
@@ -98,7 +98,7 @@ export const make = (
         names(query, "SELECT DISTINCT tenant FROM memory_scopes WHERE scope = ? AND total > 0", [Rows.scopeKey(scope)]),
       changes: (tenant, heard) =>
         Stream.merge(
-          context.changes.stream(tenant, heard),
+          context.changeFeed.stream(tenant, heard),
           Feed.others(database, { tenant, writer: context.writer, poll: Duration.decode(poll) }, heard)
         ),
       uses: VectorTable.uses(database),
@@ -123,7 +123,7 @@ const begun = (query: Query, { analyzer }: Context): Io<string | undefined> =>
   })
 
 const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Decide<A>): Io<A> => {
-  const { changes, database, name, writer } = context
+  const { changeFeed, database, name, writer } = context
   return Effect.map(
     database.transaction(
       (query) =>
@@ -140,7 +140,9 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
         }),
       // committed writes are told, even if the caller is interrupted then
       ({ found, isQuiet, writes }) =>
-        isQuiet || writes.length === 0 ? Effect.void : changes.publish(tenant, Changes.changesOf(found.rows, writes))
+        isQuiet || writes.length === 0
+          ? Effect.void
+          : changeFeed.publish(tenant, ChangeFeed.changesOf(found.rows, writes))
     ),
     ({ answer }) => answer
   )

@@ -2,15 +2,15 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { invalid } from "../../../domain/Check.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { embeddingText, isExpired } from "../../../domain/MemoryRecord.ts"
 import { Internal } from "../../../domain/MemoryScope.ts"
+import { invalid } from "../../../domain/Validation.ts"
 import type { EngineUses, EngineVectors, Unembedded } from "../../Engine.ts"
 import { sweep } from "./Commit.ts"
 import { atATime, type Database, each, fromText, keys, text } from "./Database.ts"
 import type { IndexCache } from "./IndexCache.ts"
-import { dimensionsOf } from "./IndexCache/Versions.ts"
+import { dimensionsOf } from "./IndexCache/PartitionVersions.ts"
 import { partitionOf, storedOf, vectorsOf } from "./Rows.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>

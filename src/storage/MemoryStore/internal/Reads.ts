@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { check, invalid } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import {
   type Absence,
@@ -22,13 +21,14 @@ import {
 import { MemoryId } from "../../../domain/MemoryId.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { key as scopeKey } from "../../../domain/MemoryScope.ts"
+import { check, invalid } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Searcher from "../../../ranking/internal/Searcher.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
-import { within } from "../../Catalog.ts"
 import type { Engine, EngineUses, Reader, Stored, Usage, Uses } from "../../Engine.ts"
 import * as Links from "../../Links.ts"
-import * as Version from "../../Version.ts"
+import * as Revision from "../../Revision.ts"
+import { within } from "../../TenantIndex.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -65,7 +65,7 @@ export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
   id: MemoryId,
-  limit: number = Version.revisionsKept
+  limit: number = Revision.revisionsKept
 ): Io<ReadonlyArray<MemoryRecord>> =>
   Effect.gen(function*() {
     yield* check("history", History, { id, limit })
@@ -73,7 +73,7 @@ export const history = (
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
     // the start of a history depends on all that is kept, whatever is asked for
-    const kept = yield* engine.revisions(tenant, id, Math.max(limit, Version.revisionsKept))
+    const kept = yield* engine.revisions(tenant, id, Math.max(limit, Revision.revisionsKept))
     return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
@@ -119,7 +119,7 @@ const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | und
  */
 const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
-  const first = revisions.findIndex((record, n) => Version.isAnew(record, revisions.slice(n + 1)))
+  const first = revisions.findIndex((record, n) => Revision.isCreation(record, revisions.slice(n + 1)))
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
 

@@ -10,22 +10,22 @@
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { check, invalid, refuse, type SchemaIssue, validate } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { MemoryId, Minting } from "../../../domain/MemoryId.ts"
+import type { IdGenerator, MemoryId } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import { dedupeKey, isExpired, type MemoryRecord, Origin, Trust } from "../../../domain/MemoryRecord.ts"
 import { type MemoryScope, normalise } from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
+import { check, invalid, refuse, type SchemaIssue, validate } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../../Engine.ts"
 import type { Provenance, Stored } from "../../MemoryStore.ts"
-import * as Revision from "../../Version.ts"
+import * as Revision from "../../Revision.ts"
 
 /** The source of new ids. */
-export { makeMinting, type Minting, SharedMinting } from "../../../domain/MemoryId.ts"
+export { type IdGenerator, makeIdGenerator, SharedIdGenerator } from "../../../domain/MemoryId.ts"
 
 /** A batch of mutations that were checked, each with its id. */
 export interface Batch {
@@ -123,7 +123,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const tenant = Viewer.tenantOf(viewer)
   const isSystem = Viewer.isSystem(viewer)
   const origin = provenance.origin ?? "user"
-  const circumstances: Revision.Circumstances = { provenance, now, kinds }
+  const circumstances: Revision.WriteContext = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
   const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced, oldest first, since it purged the id
   const purged = new Set<MemoryId>()
@@ -160,7 +160,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   }
 
   /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
-  const into = (scope: MemoryScope): Revision.Circumstances =>
+  const into = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
       ? circumstances
       : {
@@ -277,7 +277,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
         }
         const earlier = mutation.revision === row.record.revision ? row.record : revisionOf(id, mutation.revision)
         if (!earlier || !Viewer.sees(viewer, earlier.scope)) return fail("not_found", id, "this revision is not kept")
-        const restored = Revision.again(earlier, row.record.revision + 1)
+        const restored = Revision.withRevision(earlier, row.record.revision + 1)
         const refused = isSystem ? undefined : illegal(restored, earlier)
         if (refused) return refused
         write(id, stored(restored))
@@ -312,13 +312,13 @@ export interface Dependencies {
   readonly name: string
   readonly engine: Pick<Engine, "capabilities" | "transact">
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  readonly minting: Minting
+  readonly idGenerator: IdGenerator
   readonly entryOf: (stored: Stored) => Entry
 }
 
 /** Applies all of a batch, in order, or nothing: one transaction, and another where minted ids are taken. Pauses if it is long. */
 export const apply = (
-  { engine, entryOf, kinds, minting, name }: Dependencies,
+  { engine, entryOf, kinds, idGenerator, name }: Dependencies,
   op: string,
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -337,7 +337,7 @@ export const apply = (
     for (;;) {
       const minted: Array<MemoryId> = []
       for (const id of ids) {
-        minted.push(id ?? (yield* minting.next(tenant)))
+        minted.push(id ?? (yield* idGenerator.next(tenant)))
         if (minted.length % (32 * few) === 0) yield* EventLoop.turn // minting takes little
       }
       const { decide, needs } = plan({

@@ -11,23 +11,23 @@ import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { check, invalid, refuseOptions, timeIssues } from "../../../domain/Check.ts"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation, Provenance } from "../../../domain/MemoryMutation.ts"
+import { check, invalid, refuseOptions, timeIssues } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Redaction from "../../../host/Redaction.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
-import { said } from "../../Changes.ts"
+import { visibleChange } from "../../ChangeFeed.ts"
 import * as Engine from "../../Engine.ts"
 import * as Compaction from "../../internal/Compaction.ts"
 import * as MemoryEngine from "../../internal/MemoryEngine.ts"
 import type { Capabilities, Extras, Primitives, Put, Service } from "../../MemoryStore.ts"
+import { entryOf } from "../../Revision.ts"
 import * as Vectors from "../../Vectors.ts"
-import { entryOf } from "../../Version.ts"
 import * as Reads from "./Reads.ts"
 import * as Transaction from "./Transaction.ts"
 
@@ -83,7 +83,7 @@ export const make = (
       engine,
       analyzer,
       kinds: yield* MemoryKind.Kinds,
-      minting: (yield* Transaction.SharedMinting) ?? (yield* Transaction.makeMinting),
+      idGenerator: (yield* Transaction.SharedIdGenerator) ?? (yield* Transaction.makeIdGenerator),
       entryOf: entryOf(analyzer)
     }
     let nextExpiry = Infinity
@@ -123,7 +123,7 @@ export const make = (
         ),
       history: (viewer, id, limit) => counted("history", Reads.history(store, viewer, id, limit)),
       changes: (viewer) => {
-        const ours = engine.changes(Viewer.tenantOf(viewer), said(viewer))
+        const ours = engine.changes(Viewer.tenantOf(viewer), visibleChange(viewer))
         return outside ? Stream.merge(ours, outside(viewer)) : ours
       },
       whyNot: (viewer, id, query) => counted("whyNot", Reads.whyNot(store, viewer, id, query)),
@@ -308,7 +308,7 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
  * Combines the activities of several stores into one. `all` is run at the beginning and after each call of one of them, so that a
  * store that comes counts from then on.
  */
-export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
+export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
     Effect.gen(function*() {
       const activities = yield* all

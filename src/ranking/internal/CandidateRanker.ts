@@ -1,25 +1,25 @@
 /**
- * The contenders of a question, in memory: what it may mean, gathered, and ranked by their clues.
+ * The candidates of a question, in memory: what it may mean, gathered, and ranked by their clues.
  *
  * ```text
- * contenders   the best by words · the two turns before and after each of the first of these · turns of the speakers that the
+ * candidates   the best by words · the two turns before and after each of the first of these · turns of the speakers that the
  *              question names, in the sessions worth most: share of the session's terms + closeness of its time · long records
  *              with most of the question's terms, whatever their length
  * ```
  *
- * Matches beyond them are found, but none of them comes before a contender: they follow in the order of their words. So what
+ * Matches beyond them are found, but none of them comes before a candidate: they follow in the order of their words. So what
  * comes first does not depend on how much is asked for.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
-import { Conversations, sumOf } from "./Conversations.ts"
+import { int32 } from "./DocIds.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
-import type { Marks } from "./Marks.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
 import { bestThat, type Passed, type Pool, poolOf } from "./Selection.ts"
-import { int32 } from "./Slots.ts"
+import { SessionIndex, sumOf } from "./SessionIndex.ts"
+import type { TermMasks } from "./TermMasks.ts"
 
 /** Number of the best matches by words that are ranked. */
 export const byWords = 40
@@ -31,80 +31,80 @@ const spoken = 32
 const longs = 16
 const readable = 262_144
 
-/** The ranked contenders of a question. */
+/** The ranked candidates of a question. */
 export interface Ranking {
-  readonly slots: Int32Array
-  /** Rank by slot, of these. */
+  readonly docs: Int32Array
+  /** Rank by doc id, of these. */
   readonly ranks: Float64Array
   readonly best: number
-  /** The best BM25 of a match or of a passage of a contender. */
+  /** The best BM25 of a match or of a passage of a candidate. */
   readonly bestWords: number
   /** Whether a speaker is named. */
   readonly isNamed: boolean
-  /** Number of matches that pass and of contenders that are none; at least so many, where not `isExact`. */
+  /** Number of matches that pass and of candidates that are none; at least so many, where not `isExact`. */
   readonly count: number
   readonly isExact: boolean
 }
 
-type Passes = (slot: number) => boolean
+type Passes = (doc: number) => boolean
 
-/** The contenders of questions, and what decides among them. */
-export class Contenders {
-  readonly #conversations: Conversations
+/** Gathers and ranks the candidates of questions. */
+export class CandidateRanker {
+  readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  /** Rank by slot, and the last question of which it was a contender. */
+  /** Rank by doc id, and the last question of which it was a candidate. */
   #ranks = new Float64Array()
   readonly #chosen = int32()
   #round = 0
   // the question under way has these
   #isSpeaker: Passes | undefined
-  #rank: (slot: number) => number = () => 0
-  /** The least rank of a contender, over the best BM25. */
+  #rank: (doc: number) => number = () => 0
+  /** The least rank of a candidate, over the best BM25. */
   #below = 0
-  readonly #recordOf: (slot: number) => Outline
-  readonly #textOf: (slot: number) => MemoryRecord | undefined
+  readonly #recordOf: (doc: number) => Outline
+  readonly #textOf: (doc: number) => MemoryRecord | undefined
   readonly #passages: Passages
-  /** Slots of long records. */
+  /** Doc ids of long records. */
   readonly #long = new Set<number>()
-  /** Worth of the best passages of long contenders of the question under way, by slot. */
+  /** Worth of the best passages of long candidates of the question under way, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf`: the record of a slot that is not removed; `textOf`: its texts, where they are at hand. */
+  /** `recordOf`: the record of a doc id that is not removed; `textOf`: its texts, where they are at hand. */
   constructor(
-    recordOf: (slot: number) => Outline,
-    textOf: (slot: number) => MemoryRecord | undefined,
+    recordOf: (doc: number) => Outline,
+    textOf: (doc: number) => MemoryRecord | undefined,
     tokenizer: Tokenizer
   ) {
-    this.#conversations = new Conversations(recordOf)
+    this.#sessions = new SessionIndex(recordOf)
     this.#recordOf = recordOf
     this.#textOf = textOf
     this.#passages = Passages.of(tokenizer)
   }
 
   /** Adds a record that is of a session, has a speaker or is long. `scope` is the number of the record's. */
-  add(slot: number, scope: number, record: Outline): void {
-    this.#conversations.add(slot, scope, record)
-    this.#speakers.add(slot, scope, record)
-    if (isLong(record)) this.#long.add(slot)
+  add(doc: number, scope: number, record: Outline): void {
+    this.#sessions.add(doc, scope, record)
+    this.#speakers.add(doc, scope, record)
+    if (isLong(record)) this.#long.add(doc)
   }
 
-  remove(slot: number, scope: number): void {
-    this.#conversations.remove(slot)
-    this.#speakers.remove(slot, scope)
-    const text = this.#long.delete(slot) ? this.#textOf(slot) : undefined
+  remove(doc: number, scope: number): void {
+    this.#sessions.remove(doc)
+    this.#speakers.remove(doc, scope)
+    const text = this.#long.delete(doc) ? this.#textOf(doc) : undefined
     if (text !== undefined) this.#passages.forget(text)
   }
 
   /** The marks of the matches that are ranked next. */
-  marksFor(index: InvertedIndex): Marks {
-    const { marks } = this.#conversations
-    marks.grow(index.scores.data.length)
-    return marks
+  masksFor(index: InvertedIndex): TermMasks {
+    const { masks } = this.#sessions
+    masks.grow(index.scores.data.length)
+    return masks
   }
 
   /**
-   * Gathers and ranks the contenders of the question that the index has just matched. `pool` has those that may pass, `chosen` the best `byWords` of them, `rest` tells
-   * which of them do (`undefined`: all), `passes` tells it of any slot; `depth` is the number of hits that may be wanted; `isAll`: all
+   * Gathers and ranks the candidates of the question that the index has just matched. `pool` has those that may pass, `chosen` the best `byWords` of them, `rest` tells
+   * which of them do (`undefined`: all), `passes` tells it of any doc id; `depth` is the number of hits that may be wanted; `isAll`: all
    * other matches follow, whether they pass or not. Good until the next call.
    */
   rank(
@@ -127,43 +127,43 @@ export class Contenders {
     if (this.#chosen.data.length < scores.length) this.#chosen.set(scores.length, 0)
     this.#speakers.grow(scores.length)
     const ranks = this.#ranks
-    this.#conversations.begin(index, view, ranked)
+    this.#sessions.begin(index, view, ranked)
     const named = ranked.named(this.#speakers.in(view, index, ranked.words))
     this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
     const bestMatch = chosen.best.length > 0 ? scores[chosen.best[0]!]! : 0
-    const slots = this.#gather(index, view, chosen.best, passes)
-    const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
+    const docs = this.#gather(index, view, chosen.best, passes)
+    const all = named.length === 0 ? docs : this.#withSpoken(docs, index, view, passes, ranked)
     this.#words.clear()
     const bestWords = this.#long.size === 0
       ? bestMatch
       : Math.max(bestMatch, this.#withLong(all, index, { pool, rest, terms, newestFirst }))
-    this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
+    this.#rank = (doc) => ranked.rank(this.cluesOf(doc), bestWords)
     let best = 0
     let least = Infinity
     let wordless = 0
     for (let i = 0; i < all.length; i++) {
-      const slot = all[i]!
-      const rank = ranks[slot] = this.#rank(slot)
+      const doc = all[i]!
+      const rank = ranks[doc] = this.#rank(doc)
       if (rank > best) best = rank
       if (rank < least) least = rank
-      if (scores[slot] === 0) wordless++
+      if (scores[doc] === 0) wordless++
     }
     this.#below = bestMatch > 0 ? least / bestMatch : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
     // one more tells that there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
-      const others = pool.all().filter((slot) => this.#chosen.data[slot] !== this.#round)
+      const others = pool.all().filter((doc) => this.#chosen.data[doc] !== this.#round)
       const few = isAll ? others : bestThat(poolOf(others, scores), scores, wanted - all.length, newestFirst, rest).best
-      for (const slot of few) {
-        ranks[slot] = this.#below * scores[slot]!
-        all.push(slot)
+      for (const doc of few) {
+        ranks[doc] = this.#below * scores[doc]!
+        all.push(doc)
       }
       if (!chosen.isWhole) count = all.length
       if (count > depth && count === wanted) all.pop()
     }
     return {
-      slots: new Int32Array(all),
+      docs: new Int32Array(all),
       ranks,
       best,
       bestWords,
@@ -173,19 +173,19 @@ export class Contenders {
     }
   }
 
-  /** Returns the rank of any slot: of a match that is no contender by its words, below all of these; 0 where it does not match. */
-  rankOf(slot: number, index: InvertedIndex): number {
-    if (this.#chosen.data[slot] === this.#round) return this.#ranks[slot]!
-    return this.#below * index.scores.data[slot]!
+  /** Returns the rank of any doc id: of a match that is no candidate by its words, below all of these; 0 where it does not match. */
+  rankOf(doc: number, index: InvertedIndex): number {
+    if (this.#chosen.data[doc] === this.#round) return this.#ranks[doc]!
+    return this.#below * index.scores.data[doc]!
   }
 
-  /** Tells what is known of a slot. The answer is one object, which the next call changes. */
-  cluesOf(slot: number): Clues {
-    const clues = this.#conversations.cluesOf(slot)
-    clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(slot) &&
-      (clues.isTurn || this.#speakers.has(slot))
-    clues.isFirstPerson = clues.isSpeaker && this.#conversations.isFirstPerson(slot)
-    if (this.#words.size > 0) clues.words = Math.max(clues.words, this.#words.get(slot) ?? 0)
+  /** Tells what is known of a doc id. The answer is one object, which the next call changes. */
+  cluesOf(doc: number): Clues {
+    const clues = this.#sessions.cluesOf(doc)
+    clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(doc) &&
+      (clues.isTurn || this.#speakers.has(doc))
+    clues.isFirstPerson = clues.isSpeaker && this.#sessions.isFirstPerson(doc)
+    if (this.#words.size > 0) clues.words = Math.max(clues.words, this.#words.get(doc) ?? 0)
     return clues
   }
 
@@ -200,22 +200,22 @@ export class Contenders {
       readonly newestFirst: (a: number, b: number) => number
     }
   ): number {
-    const held = pool.all().filter((slot) => this.#long.has(slot))
+    const held = pool.all().filter((doc) => this.#long.has(doc))
     const weights = index.weights.slice(0, 31)
-    for (const slot of held) this.#ranks[slot] = sumOf(this.#conversations.marks.maskOf(slot), weights)
+    for (const doc of held) this.#ranks[doc] = sumOf(this.#sessions.masks.maskOf(doc), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
     let left = readable
-    for (const slot of bestThat(poolOf(held, this.#ranks), this.#ranks, longs, newestFirst, rest).best) {
-      left -= sizeOf(this.#recordOf(slot))
+    for (const doc of bestThat(poolOf(held, this.#ranks), this.#ranks, longs, newestFirst, rest).best) {
+      left -= sizeOf(this.#recordOf(doc))
       if (left < 0 && this.#words.size > 0) break
-      const text = this.#textOf(slot)
+      const text = this.#textOf(doc)
       const words = text === undefined ? 0 : this.#passages.score(text, known, index.slope)
-      this.#words.set(slot, words)
+      this.#words.set(doc, words)
       best = Math.max(best, words)
-      if (this.#chosen.data[slot] === this.#round) continue
-      this.#chosen.data[slot] = this.#round
-      all.push(slot)
+      if (this.#chosen.data[doc] === this.#round) continue
+      this.#chosen.data[doc] = this.#round
+      all.push(doc)
     }
     return best
   }
@@ -233,12 +233,12 @@ export class Contenders {
       marks[chosen[i]!] = this.#round
       all.push(chosen[i]!)
     }
-    const offer = (slot: number) => this.#offer(slot, all, index, view, passes)
-    for (const slot of chosen.slice(0, sociable)) this.#conversations.around(slot, offer)
+    const offer = (doc: number) => this.#offer(doc, all, index, view, passes)
+    for (const doc of chosen.slice(0, sociable)) this.#sessions.around(doc, offer)
     return all
   }
 
-  /** Adds turns of speakers that are named. That a scope is the viewer's own makes nothing in it a contender. */
+  /** Adds turns of speakers that are named. That a scope is the viewer's own makes nothing in it a candidate. */
   #withSpoken(
     all: Array<number>,
     index: InvertedIndex,
@@ -247,23 +247,23 @@ export class Contenders {
     { times }: Ranked
   ): Array<number> {
     let left = spoken
-    for (const session of this.#conversations.worthy(view, times)) {
-      const turns = this.#conversations.turnsOf(session)
+    for (const session of this.#sessions.worthy(view, times)) {
+      const turns = this.#sessions.turnsOf(session)
       for (let i = turns.length; i-- > 0 && left > 0;) {
-        const slot = turns[i]!
-        if (!this.#speakers.has(slot) || this.#isSpeaker?.(slot) !== true) continue
+        const doc = turns[i]!
+        if (!this.#speakers.has(doc) || this.#isSpeaker?.(doc) !== true) continue
         left--
-        this.#offer(slot, all, index, view, passes)
+        this.#offer(doc, all, index, view, passes)
       }
     }
     return all
   }
 
-  #offer(slot: number, all: Array<number>, index: InvertedIndex, view: View, passes: Passes): void {
+  #offer(doc: number, all: Array<number>, index: InvertedIndex, view: View, passes: Passes): void {
     const marks = this.#chosen.data
-    if (marks[slot] === this.#round || !(index.until.data[slot]! > view.at) || !passes(slot)) return
-    marks[slot] = this.#round
-    all.push(slot)
+    if (marks[doc] === this.#round || !(index.until.data[doc]! > view.at) || !passes(doc)) return
+    marks[doc] = this.#round
+    all.push(doc)
   }
 }
 
@@ -285,26 +285,26 @@ class Speakers {
   readonly #speakerNumbers = new Map<string, number>()
   /** Speakers by the first word of their name, and by that word without one of its letters. */
   readonly #called = new Map<string, Set<number>>()
-  /** Number of the speaker plus 1, by slot; 0: none. */
+  /** Number of the speaker plus 1, by doc id; 0: none. */
   readonly #actor = int32()
 
-  add(slot: number, scope: number, record: Outline): void {
-    this.#actor.set(slot, this.#speakerOf(record, scope))
+  add(doc: number, scope: number, record: Outline): void {
+    this.#actor.set(doc, this.#speakerOf(record, scope))
   }
 
   /** Makes room for records that were not added. */
-  grow(slots: number): void {
-    if (this.#actor.data.length < slots) this.#actor.set(slots, 0)
+  grow(docs: number): void {
+    if (this.#actor.data.length < docs) this.#actor.set(docs, 0)
   }
 
-  remove(slot: number, scope: number): void {
-    const speaker = this.#speakers[this.#actor.data[slot]! - 1]
+  remove(doc: number, scope: number): void {
+    const speaker = this.#speakers[this.#actor.data[doc]! - 1]
     if (speaker) speaker.scopes.set(scope, (speaker.scopes.get(scope) ?? 1) - 1)
-    this.#actor.data[slot] = 0
+    this.#actor.data[doc] = 0
   }
 
-  has(slot: number): boolean {
-    return this.#actor.data[slot] !== 0
+  has(doc: number): boolean {
+    return this.#actor.data[doc] !== 0
   }
 
   #speakerOf(record: Outline, scope: number): number {
@@ -361,23 +361,23 @@ class Speakers {
       )
     if (view.whole) return has
     const live = new Set<number>()
-    for (const slot of index.seen(view)) {
-      if (found.has(this.#actor.data[slot]! - 1)) live.add(this.#actor.data[slot]! - 1)
+    for (const doc of index.seen(view)) {
+      if (found.has(this.#actor.data[doc]! - 1)) live.add(this.#actor.data[doc]! - 1)
     }
     return (number) => live.has(number)
   }
 
-  /** Makes the function that tells whether one of those who are meant said what is in a slot; `undefined`: nobody is meant. */
+  /** Makes the function that tells whether one of those who are meant said what is in a doc id; `undefined`: nobody is meant. */
   said(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
     own: Ranked["own"]
-  ): ((slot: number) => boolean) | undefined {
+  ): ((doc: number) => boolean) | undefined {
     if (actors.length === 0 && own === undefined) return undefined
     const isMeant = new Uint8Array(this.#speakers.length + 1)
     for (const name of actors) this.#speakers.forEach((speaker, n) => speaker.name === name && (isMeant[n + 1] = 1))
     const said = this.#actor.data
-    if (own === undefined) return (slot) => isMeant[said[slot]!] === 1
+    if (own === undefined) return (doc) => isMeant[said[doc]!] === 1
     const [userId, actorId] = [own.userId?.normalize("NFC"), own.actorId?.normalize("NFC")]
     const owned = new Map<number, boolean>()
     const isOwned = (scope: number): boolean => {
@@ -389,7 +389,7 @@ class Speakers {
       owned.set(scope, is)
       return is
     }
-    return (slot) => said[slot] === 0 ? isOwned(index.scopeOf(slot)) : isMeant[said[slot]!] === 1
+    return (doc) => said[doc] === 0 ? isOwned(index.scopeOf(doc)) : isMeant[said[doc]!] === 1
   }
 }
 

@@ -1,6 +1,6 @@
 /** The most that the score of a record can be, by columns, so that few records are looked at. */
 import type { Shares } from "../Retrieval.ts"
-import { stride } from "./Slots.ts"
+import { stride } from "./DocIds.ts"
 
 /** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
@@ -14,7 +14,7 @@ const left = Float64Array.from(
 )
 
 /** Makes a function that is asked once for each name. */
-export const remembering = (of: (name: string) => number): (name: string) => number => {
+export const memoized = (of: (name: string) => number): (name: string) => number => {
   const known = new Map<string, number>()
   return (name) => {
     const value = known.get(name) ?? of(name)
@@ -23,14 +23,14 @@ export const remembering = (of: (name: string) => number): (name: string) => num
   }
 }
 
-/** Number of slots by which the other factors of all are estimated. */
+/** Number of doc ids by which the other factors of all are estimated. */
 const estimated = 64
 
 /**
  * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
  * score itself where nothing fades any more and no feeling is told.
  */
-export class Ceiling {
+export class ScoreBound {
   readonly #shares: Shares
   readonly #factors: Float64Array
   /** Half-lives by group, in ms; steps of fading to a millisecond; and what a feeling may give. */
@@ -63,24 +63,24 @@ export class Ceiling {
   }
 
   /**
-   * Returns how much less relevance than the `sampleOf`th best most slots need that are worth as much as it: what sets the best of
-   * the other factors apart from those of three quarters of the slots. An estimate, from some of so many slots.
+   * Returns how much less relevance than the `sampleOf`th best most doc ids need that are worth as much as it: what sets the best of
+   * the other factors apart from those of three quarters of the doc ids. An estimate, from some of so many doc ids.
    */
-  slack(slots: number): number {
+  slack(docs: number): number {
     const { relevance } = this.#shares
-    if (relevance <= 0 || slots === 0) return 1
+    if (relevance <= 0 || docs === 0) return 1
     const others = Float64Array.from(
       { length: estimated },
-      (_, n) => this.over(Math.floor(n * slots / estimated), 0)
+      (_, n) => this.over(Math.floor(n * docs / estimated), 0)
     ).sort()
     return Math.min(1, (others[estimated - 1]! - others[estimated >> 2]!) / relevance)
   }
 
-  /** Returns the most that the score of a slot can be, given its relevance. */
-  over(slot: number, relevance: number): number {
+  /** Returns the most that the score of a doc id can be, given its relevance. */
+  over(doc: number, relevance: number): number {
     const { confidence, importance, now, recency, relevance: share } = this.#shares
     const factors = this.#factors
-    const at = stride * slot
+    const at = stride * doc
     const group = factors[at + 3]!
     const age = now - factors[at]!
     const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
@@ -90,13 +90,13 @@ export class Ceiling {
   }
 
   /**
-   * Returns the score of a slot, given its relevance, where columns tell all of it; else `undefined`. It is added up in the order of
+   * Returns the score of a doc id, given its relevance, where columns tell all of it; else `undefined`. It is added up in the order of
    * `Scorer`, so that it is the same number. Few records lie in a cache, columns mostly do.
    */
-  exactly(slot: number, relevance: number): number | undefined {
+  exactly(doc: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares
     const factors = this.#factors
-    const at = stride * slot
+    const at = stride * doc
     const group = factors[at + 3]!
     const feeling = this.#feelings[group]!
     if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // a feeling is read off the record

@@ -1,6 +1,6 @@
 /**
- * Holds what is known of one tenant in memory: its rows, the holders of each dedupe key, and the index, made when first asked for.
- * `queries` makes the methods of an engine that such catalogs answer, each answer exact.
+ * The index of one tenant in memory: its rows, the holders of each dedupe key, and the search index, made when first asked for.
+ * `queries` makes the methods of an engine that such tenant indexes answer, each answer exact.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -17,11 +17,11 @@ import { Embeddings } from "../ranking/VectorIndex.ts"
 import { Texts } from "./internal/Compaction.ts"
 import type { Changed, Engine, Mark, Stored } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
-import { byAge, isLive } from "./Version.ts"
+import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in memory, and the indexes over them. */
-export interface Catalog {
-  /** The index of the live and expired rows. A call takes up what was set since the last one, unless it was `prepared`. */
+export interface TenantIndex {
+  /** The search index of the live and expired rows. A call takes up what was set since the last one, unless it was `prepared`. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Brings the index up to the rows, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
@@ -54,7 +54,7 @@ export interface Catalog {
   readonly each: () => Iterable<MemoryRecord>
   /** Returns the tombstones that were set, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Returns the ids of rows that were set since a mark of this catalog. */
+  /** Returns the ids of rows that were set since a mark of this tenant index. */
   readonly changed: (since: Mark | undefined) => Changed
   /** Prepares `holders`, with pauses. */
   readonly held: Effect.Effect<void>
@@ -86,8 +86,8 @@ interface Kept {
 /** Ids of rows by dedupe key: one, or several. */
 type Holders = Map<string, MemoryId | Set<MemoryId>>
 
-/** Makes an empty catalog; the caller sets each row. */
-export const make = (options: Options): Catalog => {
+/** Makes an empty tenant index; the caller sets each row. */
+export const make = (options: Options): TenantIndex => {
   const recent: Array<MemoryId> = []
   let version = 0
   const rows = new Map<MemoryId, Stored>()
@@ -314,18 +314,18 @@ const stretch = 65_536
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The catalogs, tombstones and tenants of an engine, as `queries` reads them. */
+/** The tenant indexes, tombstones and tenants of an engine, as `queries` reads them. */
 export interface Source {
-  /** The catalog of a tenant, current, for a reader. */
-  readonly catalogOf: (tenant: string) => Io<Catalog>
+  /** The index of a tenant, current, for a reader. */
+  readonly tenantIndexOf: (tenant: string) => Io<TenantIndex>
   /** The tombstones of a tenant, or of these ids. */
   readonly tombstones: (tenant: string, ids: ReadonlyArray<MemoryId> | undefined) => Io<ReadonlyArray<Stored>>
   readonly tenants: Stream.Stream<string, MemoryError>
 }
 
-/** Makes the methods of an engine that its catalogs answer. */
+/** Makes the methods of an engine that its tenant indexes answer. */
 export const queries = (
-  { catalogOf, tenants, tombstones }: Source
+  { tenantIndexOf, tenants, tombstones }: Source
 ): Pick<
   Engine,
   "page" | "match" | "changed" | "named" | "referring" | "overCap" | "tenants" | "tenantsWith"
@@ -336,32 +336,32 @@ export const queries = (
         tombstones(sight.tenant, asked.filter.ids),
         (rows) => pageOf(rows, sight, asked, after, limit)
       )
-      : Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.page(sight, asked, after, limit)),
+      : Effect.map(indexOf(tenantIndexOf(sight.tenant)), (index) => index.page(sight, asked, after, limit)),
   match: (sight, asked, question) =>
-    Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.match(sight, asked, question)),
+    Effect.map(indexOf(tenantIndexOf(sight.tenant)), (index) => index.match(sight, asked, question)),
   named: (sight, asked, names) =>
-    Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.named(names, seeing(sight, asked))),
+    Effect.map(linksOf(tenantIndexOf(sight.tenant)), (links) => links.named(names, seeing(sight, asked))),
   referring: (sight, asked, keys) =>
-    Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.referring(keys, seeing(sight, asked))),
-  changed: (tenant, since) => Effect.map(catalogOf(tenant), (catalog) => catalog.changed(since)),
-  overCap: (tenant, caps) => Effect.map(countsOf(catalogOf(tenant)), (counts) => overCap(counts, caps)),
+    Effect.map(linksOf(tenantIndexOf(sight.tenant)), (links) => links.referring(keys, seeing(sight, asked))),
+  changed: (tenant, since) => Effect.map(tenantIndexOf(tenant), (tenantIndex) => tenantIndex.changed(since)),
+  overCap: (tenant, caps) => Effect.map(countsOf(tenantIndexOf(tenant)), (counts) => overCap(counts, caps)),
   tenants,
   tenantsWith: (scope) => {
     const key = MemoryScope.key(scope)
     return Stream.filterEffect(
       tenants,
-      (tenant) => Effect.map(countsOf(catalogOf(tenant)), (counts) => counts.has(key))
+      (tenant) => Effect.map(countsOf(tenantIndexOf(tenant)), (counts) => counts.has(key))
     )
   }
 })
 
-/** Returns the index of a catalog, built with pauses where there is none. */
-export const indexOf = (catalog: Io<Catalog>): Io<MemoryIndex.MemoryIndex> =>
-  Effect.flatMap(catalog, (catalog) => Effect.map(catalog.prepared, catalog.index))
+/** Returns the search index of a tenant, built with pauses where there is none. */
+export const indexOf = (tenantIndex: Io<TenantIndex>): Io<MemoryIndex.MemoryIndex> =>
+  Effect.flatMap(tenantIndex, (tenantIndex) => Effect.map(tenantIndex.prepared, tenantIndex.index))
 
-const countsOf = (catalog: Io<Catalog>): Io<Counts> => Effect.flatMap(catalog, ({ counts }) => counts)
+const countsOf = (tenantIndex: Io<TenantIndex>): Io<Counts> => Effect.flatMap(tenantIndex, ({ counts }) => counts)
 
-const linksOf = (catalog: Io<Catalog>): Io<Links.Index> => Effect.flatMap(catalog, ({ links }) => links)
+const linksOf = (tenantIndex: Io<TenantIndex>): Io<Links.Index> => Effect.flatMap(tenantIndex, ({ links }) => links)
 
 /** Returns those of the records that are in sight and pass the filter. */
 export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> =>

@@ -1,4 +1,4 @@
-/** The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`. */
+/** The file system of a vault's folder: paths relative to the root, writes that are whole, failures as `MemoryError`. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -9,24 +9,24 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import * as Claims from "./Claims.ts"
 import * as DirectFiles from "./DirectFiles.ts"
 import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
+import * as ExclusiveFile from "./ExclusiveFile.ts"
 import { shown, temporaryOf, turnOf } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
-/** A look at a path. */
-export interface Look {
+/** The status of a path. */
+export interface PathStatus {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-/** A claim, in the words of a disk. */
-export type Claim = Claims.Claim<MemoryError.MemoryError>
+/** The file that a lock is made of. Its failures are `MemoryError`s. */
+export type LockFile = ExclusiveFile.ExclusiveFile<MemoryError.MemoryError>
 
 /** The folder of a vault. Paths are relative to it. */
-export interface Disk {
+export interface VaultFileSystem {
   /** The files and folders of a folder, by name; none where there is no folder. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
@@ -36,9 +36,9 @@ export interface Disk {
   readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
   /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
-  readonly look: (path: string) => Io<Look>
+  readonly status: (path: string) => Io<PathStatus>
   /** The same, told at once; `undefined` where nobody can. */
-  readonly lookNow: (path: string) => Look | undefined
+  readonly statusNow: (path: string) => PathStatus | undefined
   /** The first folder on the way to it that is a link: whatever is beyond lies elsewhere. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
@@ -80,7 +80,7 @@ export interface Disk {
   /** Ends the turn of another process, which may only stand still: what it has in hand gets nowhere. */
   readonly end: (own: string) => Io<void>
   /** Made by us and by nobody else; `None` where there is one. */
-  readonly claim: (path: string, text: string) => Io<Option.Option<Claim>>
+  readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** `isFenced`: as `write` has it. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
   /** Removes a file, or a folder with all that is in it. Nothing happens where there is none. */
@@ -94,15 +94,17 @@ export interface Disk {
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
-/** Makes the disk of a folder. */
-export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
+/** Makes the file system of a folder. */
+export const make = (
+  root: string
+): Effect.Effect<VaultFileSystem, never, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
   Effect.gen(function*() {
     const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
-    const claim = yield* Claims.make({ fs, isFull, isMissing, isTaken }, at(turnOf(own)))
+    const claim = yield* ExclusiveFile.make({ fs, isFull, isMissing, isTaken }, at(turnOf(own)))
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
@@ -153,7 +155,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       })
     /** Looks at a path, a link not followed; `undefined` where only the platform can tell. */
     const linkStat = (relative: string) =>
-      fs.lookNow ? Effect.succeed(fs.lookNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
+      fs.linkStatNow ? Effect.succeed(fs.linkStatNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
       Effect.flatMap(
         linkStat(relative),
@@ -173,7 +175,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             : Effect.fail(failure(relative)(error))
       })
 
-    const stat: Disk["stat"] = (relative) =>
+    const stat: VaultFileSystem["stat"] = (relative) =>
       Effect.suspend(() => {
         const now = fs.statNow?.(at(relative))
         if (now !== undefined) return Effect.succeed(now === "nothing" ? Option.none() : Option.some(now))
@@ -183,18 +185,18 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         })
       })
 
-    const look: Disk["look"] = (relative) =>
+    const status: VaultFileSystem["status"] = (relative) =>
       Effect.flatMap(linkStat(relative), (found) => {
-        const known = lookOf(found)
+        const known = statusOf(found)
         return known !== undefined
           ? Effect.succeed(known)
           : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))
       })
-    const linkAbove: Disk["linkAbove"] = (relative) =>
+    const linkAbove: VaultFileSystem["linkAbove"] = (relative) =>
       Effect.suspend(() => {
         const folders = relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/"))
         for (const [n, folder] of folders.entries()) {
-          const now = fs.lookNow?.(at(folder))
+          const now = fs.linkStatNow?.(at(folder))
           if (now === undefined) return Effect.findFirst(folders.slice(n), isLink)
           if (now !== "nothing" && now.isSymbolicLink()) return Effect.succeedSome(folder)
         }
@@ -205,16 +207,16 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       list: (folder) =>
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat,
-      look,
-      lookNow: (relative) => lookOf(fs.lookNow?.(at(relative))),
-      // few steps: every look does it for every file
+      status,
+      statusNow: (relative) => statusOf(fs.linkStatNow?.(at(relative))),
+      // few steps: every scan does it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
           onSuccess: (info) => isSameStat(was, statOf(info)) ? Effect.void : effect()
         }),
       isAsBefore: (relative, was) => {
-        const found = fs.lookNow?.(at(relative))
+        const found = fs.linkStatNow?.(at(relative))
         return found !== undefined && found !== "nothing" && isAs(was, found)
       },
       isLink,
@@ -314,7 +316,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       claim: (relative, text) =>
         Effect.mapBoth(claim(at(relative), text), {
           onFailure: failure(relative),
-          onSuccess: Option.map((claim): Claim => ({ ...claim, write: (text) => io(claim.write(text), relative) }))
+          onSuccess: Option.map((claim): LockFile => ({ ...claim, write: (text) => io(claim.write(text), relative) }))
         }),
       remove: (relative, { force = true, isFenced = false } = {}) =>
         Effect.flatMap(
@@ -323,12 +325,13 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
               // a file that is there says that our turn was ended
               onFailure: (error) =>
-                Effect.flatMap(stat(relative), (now) =>
-                  Option.isSome(now) ? Effect.fail(failure(relative)(error)) : absent(relative)(error))
+                Effect.flatMap(
+                  stat(relative),
+                  (now) => Option.isSome(now) ? Effect.fail(failure(relative)(error)) : absent(relative)(error)
+                )
             })
             : found(fs.remove(at(relative)), relative),
-          (removed) =>
-            force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
+          (removed) => force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
         ),
       discard: (relative) => io(fs.remove(at(relative), { recursive: true, force: true }), relative),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
@@ -338,17 +341,17 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-/** A look, where nothing or a file was found; `undefined`: only more calls tell. */
-const lookOf = (found: DirectFiles.LinkStat | "nothing" | undefined): Look | undefined =>
+/** Returns the status where nothing or a file was found; `undefined`: only more calls tell. */
+const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStatus | undefined =>
   found === "nothing"
     ? nothing
     : found?.isFile() === true
     ? { stat: Option.some({ ...DirectFiles.marksOf(found), type: "File" }), isLink: false }
     : undefined
-/** A look at a path where nothing lies. */
-export const nothing: Look = { stat: Option.none(), isLink: false }
-/** Whether two looks found the same file as it was, or nothing at all. */
-export const isSameLook = (one: Look, other: Look): boolean =>
+/** The status of a path where nothing lies. */
+export const nothing: PathStatus = { stat: Option.none(), isLink: false }
+/** Whether both statuses are of the same file as it was, or of nothing at all. */
+export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
   one.isLink === other.isLink &&
   (Option.isSome(one.stat) && Option.isSome(other.stat)
     ? one.stat.value.type === other.stat.value.type && isSameStat(one.stat.value, other.stat.value)
@@ -391,9 +394,7 @@ export const isFull = (error: PlatformError | MemoryError.MemoryError): boolean 
   if (error._tag !== "MemoryError") return hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")
   return isPlatformError(cause) && isFull(cause)
 }
-const codeOf = (error: PlatformError): string | undefined => {
-  const { cause } = error
-  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+const codeOf = ({ cause }: PlatformError): string | undefined =>
+  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
     ? cause.code
     : undefined
-}

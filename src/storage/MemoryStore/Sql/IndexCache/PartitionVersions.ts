@@ -12,7 +12,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 export type Wanted = ReadonlyMap<string, number>
 
 /** The versions of the partitions in sight, as they are now. */
-export interface Versions {
+export interface PartitionVersions {
   readonly wanted: Wanted
   /** Value of `Dialect.history`; `undefined`: not known there. */
   readonly history: string | undefined
@@ -42,7 +42,7 @@ export const versionsOf = (
   { tenant, visibility }: Viewer.Sight,
   history: string,
   model: string | undefined
-): Io<Versions> => {
+): Io<PartitionVersions> => {
   const select = model === undefined
     ? `SELECT p.partition, p.version, ${history} FROM memory_partitions AS p WHERE p.tenant = ? AND `
     : `SELECT p.partition, p.version, ${history}, m.dimensions, m.version FROM memory_partitions AS p

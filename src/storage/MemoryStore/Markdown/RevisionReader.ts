@@ -13,18 +13,18 @@ import { type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
-import * as Version from "../../Version.ts"
-import type { Disk } from "./Disk.ts"
+import * as Revision from "../../Revision.ts"
 import type { History, Part } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { hidden, idOf, isBelow, segmentOf } from "./Layout.ts"
-import type { Mirror, News } from "./Mirror.ts"
 import type { Entry } from "./VaultFile.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
+import type { News, VaultState } from "./VaultState.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /** Reads the revisions of records. */
-export interface Revisions {
+export interface RevisionReader {
   /** The record as its file has it; without a file, as the history has it, and forgotten. */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
   /** Newest first, at most `limit`, the current one among them. A revision whose line is damaged is left out. */
@@ -35,11 +35,11 @@ export interface Revisions {
    * The records of the tenant that expire, and the tombstones that were written. Reads only what has neither a file nor a whole
    * tombstone.
    */
-  readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Version.Lifetime>>
+  readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
 /** Makes the reader of a vault's revisions. */
-export const make = (history: History, mirror: Mirror): Revisions => {
+export const make = (history: History, state: VaultState): RevisionReader => {
   /** Reads again where the history was compacted meanwhile, so that its lines stand elsewhere. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
@@ -67,12 +67,12 @@ export const make = (history: History, mirror: Mirror): Revisions => {
 
   return {
     read: (tenant, id) => {
-      const entry = mirror.entry(tenant, id)
+      const entry = state.entry(tenant, id)
       return entry ? Effect.succeedSome(entry.row) : current(gone(tenant, id))
     },
     all: (tenant, id, limit) =>
       current(Effect.gen(function*() {
-        const row = mirror.entry(tenant, id)?.row
+        const row = state.entry(tenant, id)?.row
         const places = history.places(tenant, id)
         const earlier = row ? places.filter(({ revision }) => revision < row.record.revision) : places
         const rows = yield* Effect.forEach(earlier.slice(0, row ? limit - 1 : limit), (place) =>
@@ -84,20 +84,20 @@ export const make = (history: History, mirror: Mirror): Revisions => {
       current(Effect.gen(function*() {
         const ids: Array<MemoryId> = []
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ id }) => {
-          if (mirror.entry(tenant, id) === undefined) ids.push(id)
+          if (state.entry(tenant, id) === undefined) ids.push(id)
         })
         const rows = yield* Effect.forEach(ids, (id) => gone(tenant, id))
         return rows.flatMap(Option.toArray)
       })),
     lifetimes: (tenant) =>
       current(Effect.gen(function*() {
-        const all: Array<Version.Lifetime> = []
-        yield* EventLoop.forEach(mirror.catalog(tenant).rows(), atATime, (row) => {
-          if (row.record.expiresAt !== undefined) all.push(Version.lifetimeOf(row))
+        const all: Array<Revision.Lifetime> = []
+        yield* EventLoop.forEach(state.tenantIndex(tenant).rows(), atATime, (row) => {
+          if (row.record.expiresAt !== undefined) all.push(Revision.lifetimeOf(row))
         })
         const untimed: Array<MemoryId> = []
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id, revision, times }) => {
-          if (mirror.entry(tenant, id) !== undefined) return
+          if (state.entry(tenant, id) !== undefined) return
           if (times === undefined) return void untimed.push(id)
           const [recency, expiresAt] = times
           all.push({ id, revision, forgotten, recency, expiresAt })
@@ -105,7 +105,7 @@ export const make = (history: History, mirror: Mirror): Revisions => {
         for (const id of untimed) {
           // it may only be out of reach: it is erased when it expires, and not as what was forgotten
           const row = Option.getOrUndefined(yield* gone(tenant, id))
-          if (row?.record.expiresAt !== undefined) all.push({ ...Version.lifetimeOf(row), forgotten: false })
+          if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
         return all
       }))
@@ -117,10 +117,10 @@ const atATime = 8_192
 
 /* Finds what hands did to a vault's files: the revisions that the history lacks. */
 
-/** A record that may have been edited, and its file before, where the mirror saw the edit. */
+/** A record that may have been edited, and its file before, where the state saw the edit. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
-/** The records that a look found changed, each with its file before the first of the changes. */
+/** The records that a scan found changed, each with its file before the first of the changes. */
 export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   const about = new Map<string, Touched>()
   for (const { event, tenant, was } of news) {
@@ -153,7 +153,7 @@ export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null
  * where a file is damaged or cannot be looked at, and of a note that nobody changed since it was found.
  */
 export const lacking = (
-  mirror: Mirror,
+  state: VaultState,
   history: History,
   about: Iterable<Touched>
 ): Io<ReadonlyArray<Part>> =>
@@ -161,15 +161,15 @@ export const lacking = (
     const paced = EventLoop.pacer()
     const all: Array<Part> = []
     for (const one of about) {
-      all.push(...yield* lackingOf(mirror, history, one))
+      all.push(...yield* lackingOf(state, history, one))
       yield* paced(32)
     }
     return all
   })
 
-const lackingOf = (mirror: Mirror, history: History, [tenant, id, before]: Touched): Io<ReadonlyArray<Part>> =>
+const lackingOf = (state: VaultState, history: History, [tenant, id, before]: Touched): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {
-    const entry = mirror.entry(tenant, id)
+    const entry = state.entry(tenant, id)
     const place = history.newest(tenant, id)
     if (entry) {
       if (entry.damage !== undefined) return []
@@ -180,10 +180,10 @@ const lackingOf = (mirror: Mirror, history: History, [tenant, id, before]: Touch
         ? [earlierOf(before), now]
         : [now]
     }
-    if (place === undefined || place.forgotten || (place.path !== null && mirror.trouble(place.path))) return []
+    if (place === undefined || place.forgotten || (place.path !== null && state.trouble(place.path))) return []
     const kept = yield* history.read(place)
     if (Option.isNone(kept)) return []
-    const record = Version.forgotten(kept.value.record, yield* Clock.currentTimeMillis)
+    const record = Revision.forgotten(kept.value.record, yield* Clock.currentTimeMillis)
     const { frame } = kept.value
     return [{ tenant, id, record, forgotten: true, extra: {}, frame, path: null, gone: [], before: null, after: null }]
   })
@@ -214,26 +214,26 @@ export interface Row {
 }
 
 /** Whether format 1 left anything. */
-export const hasFormat1 = (disk: Disk): Io<boolean> =>
-  Effect.map(Effect.forEach([revisionsFolder, journal, log], disk.stat), (all) => all.some(Option.isSome))
+export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
+  Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
  * The earlier revisions of every record, oldest first, by tenant. A line that cannot be read is passed over; a folder whose
  * name is a hash is of the tenant of `tenants` with that segment.
  */
 export const readFormat1 = (
-  disk: Disk,
+  fs: VaultFileSystem,
   segments: ReadonlyMap<string, string>
 ): Io<ReadonlyArray<readonly [tenant: string, id: MemoryId, rows: ReadonlyArray<Row>]>> =>
   Effect.gen(function*() {
     const all: Array<readonly [string, MemoryId, ReadonlyArray<Row>]> = []
-    for (const segment of yield* disk.list(revisionsFolder)) {
+    for (const segment of yield* fs.list(revisionsFolder)) {
       const tenant = segments.get(segment) ?? idOf(segment)
       if (tenant === undefined) continue
-      for (const name of yield* disk.list(`${revisionsFolder}/${segment}`)) {
+      for (const name of yield* fs.list(`${revisionsFolder}/${segment}`)) {
         const id = name.replace(/\.jsonl$/, "")
         if (!ULID_RE.test(id)) continue
-        const text = yield* disk.readLoose(`${revisionsFolder}/${segment}/${name}`)
+        const text = yield* fs.readLoose(`${revisionsFolder}/${segment}/${name}`)
         const rows = new Map<number, Row>() // the last word on a revision stands
         for (const line of Option.getOrElse(text, () => "").split("\n")) {
           const row = Schema.decodeEither(Line)(line)
@@ -247,37 +247,41 @@ export const readFormat1 = (
   })
 
 /** Puts back what a batch of format 1 left half done, but for files that were changed since. For the holder of the lock. */
-export const recoverFormat1 = (disk: Disk, key: string): Io<void> =>
+export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
   Effect.gen(function*() {
-    const left = yield* disk.readLoose(journal)
+    const left = yield* fs.readLoose(journal)
     if (Option.isNone(left)) return
-    const steps = Option.flatMap(unseal(key, left.value), decodeSteps)
+    const steps = Option.flatMap(verifyText(key, left.value), decodeSteps)
     if (Option.isNone(steps)) {
       yield* Effect.logWarning("the journal of an earlier version cannot be read; it is put aside")
-      yield* disk.move(journal, `${journal}.unread`)
+      yield* fs.move(journal, `${journal}.unread`)
       return
     }
     for (const { after, content, path } of steps.value.toReversed()) {
-      if (!isBelow(path) || Option.isSome(yield* disk.linkAbove(path))) continue
-      const text = Option.getOrNull(yield* disk.readLoose(path))
+      if (!isBelow(path) || Option.isSome(yield* fs.linkAbove(path))) continue
+      const text = Option.getOrNull(yield* fs.readLoose(path))
       if ((text === null ? null : sha256(text)) !== after) continue
-      yield* content === null ? disk.remove(path) : disk.write(path, content)
+      yield* content === null ? fs.remove(path) : fs.write(path, content)
     }
-    yield* disk.remove(journal)
+    yield* fs.remove(journal)
   })
 
 /** Removes what format 1 kept. */
-export const discardFormat1 = (disk: Disk): Io<void> =>
-  Effect.forEach([revisionsFolder, journal, log], (path) => disk.discard(path), { discard: true })
+export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
+  Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
 /** The revisions of format 1, and after those of a record what is there now. */
-export const inherited = (disk: Disk, mirror: Mirror, current: ReadonlyArray<Part>): Io<ReadonlyArray<Part>> =>
+export const inherited = (
+  fs: VaultFileSystem,
+  state: VaultState,
+  current: ReadonlyArray<Part>
+): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {
-    const segments = new Map(mirror.tenants().map((tenant) => [segmentOf(tenant), tenant]))
+    const segments = new Map(state.tenants().map((tenant) => [segmentOf(tenant), tenant]))
     const parts = new Map(current.map((part) => [`${part.tenant}/${part.id}`, part]))
     const all: Array<Part> = []
-    for (const [tenant, id, rows] of yield* readFormat1(disk, segments)) {
-      const entry = mirror.entry(tenant, id)
+    for (const [tenant, id, rows] of yield* readFormat1(fs, segments)) {
+      const entry = state.entry(tenant, id)
       const now = parts.get(`${tenant}/${id}`) ?? (entry && partOf(entry))
       parts.delete(`${tenant}/${id}`)
       const none = { tenant, id, extra: {}, path: null, gone: [], before: null, after: null }
@@ -293,7 +297,7 @@ export const inherited = (disk: Disk, mirror: Mirror, current: ReadonlyArray<Par
       if (now) {
         all.push(now)
       } else if (newest && !newest.forgotten) {
-        const record = Version.forgotten(newest.record, yield* Clock.currentTimeMillis)
+        const record = Revision.forgotten(newest.record, yield* Clock.currentTimeMillis)
         all.push({ ...none, record, forgotten: true })
       }
     }
@@ -307,10 +311,10 @@ const due = (record: MemoryRecord): MemoryRecord =>
 /* A text of our own, sealed with the vault's key: what is torn, forged or of another vault does not open. */
 
 /** Puts the signature of a text under a key before it, on a line of its own. */
-export const seal = (key: string, text: string): string => `${sign(key, text)}\n${text}`
+export const signText = (key: string, text: string): string => `${sign(key, text)}\n${text}`
 
 /** Returns the text that was sealed under this key; `None` where the signature does not hold. */
-export const unseal = (key: string, sealed: string): Option.Option<string> => {
+export const verifyText = (key: string, sealed: string): Option.Option<string> => {
   const end = sealed.indexOf("\n")
   const text = sealed.slice(end + 1)
   return sealed.slice(0, end) === sign(key, text) ? Option.some(text) : Option.none()

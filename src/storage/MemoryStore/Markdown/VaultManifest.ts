@@ -1,5 +1,5 @@
 /**
- * The header makes a folder a vault: the version of its format, and the key with which this vault signs. It stands in two
+ * The manifest makes a folder a vault: the version of its format, and the key with which this vault signs. It stands in two
  * files with a checksum each, so that one of them may be torn, empty, deleted or have a digit turned:
  *
  * ```text
@@ -14,25 +14,25 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Check from "../../../domain/Check.ts"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
+import * as Validation from "../../../domain/Validation.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
-import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Layout from "./Layout.ts"
 import { hidden, isTemporary } from "./Layout.ts"
 import type { Lock } from "./Lock.ts"
 import * as Snapshot from "./Snapshot.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`Revisions`), and no checksum here. */
+/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`RevisionReader`), and no checksum here. */
 const version = 2
 const file = `${hidden}/vault.json`
 const copy = `${hidden}/vault.copy.json`
 
 const Key = Schema.String.pipe(Schema.pattern(/^[0-9a-f]{64}$/))
-const Header = Schema.Struct({
+const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
   /** The folder had records of another key when this one was drawn: that their seals do not hold is no damage. */
@@ -41,14 +41,14 @@ const Header = Schema.Struct({
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
 })
-/** The header of a vault: version, key, and the way in which notes are read. */
-export type Header = typeof Header.Type
+/** The manifest of a vault: version, key, and the way in which notes are read. */
+export type VaultManifest = typeof VaultManifest.Type
 
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
-const decodeHeader = Schema.decodeUnknownEither(Header, { onExcessProperty: "error" })
-/** Every header that is written was `summed`, so its keys stand in one order. */
-const encode = (header: Header): string => JSON.stringify(header)
+const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
+/** Every manifest that is written was `summed`, so its keys stand in one order. */
+const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
 /** Content of one of the two files. */
 type Reading =
@@ -56,11 +56,11 @@ type Reading =
   | { readonly _tag: "Damaged" }
   | { readonly _tag: "Newer"; readonly error: MemoryError.MemoryError }
   | { readonly _tag: "Renew" }
-  | { readonly _tag: "Sound"; readonly header: Header; readonly text: string }
+  | { readonly _tag: "Sound"; readonly manifest: VaultManifest; readonly text: string }
 
-/** A header to go on with, and whether both files have it already. */
+/** A manifest to go on with, and whether both files have it already. */
 interface Decision {
-  readonly header: Header
+  readonly manifest: VaultManifest
   readonly isWhole: boolean
 }
 
@@ -70,128 +70,128 @@ interface Decision {
  * is left though records were sealed, or where the key is not the one that sealed them.
  */
 export const open = (
-  disk: Disk,
+  fs: VaultFileSystem,
   lock: Lock,
   kinds: ReadonlyMap<string, MemoryKind>
-): Effect.Effect<Header, MemoryError.MemoryError> =>
+): Effect.Effect<VaultManifest, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const known = yield* decide(disk, kinds)
-    if (known?.isWhole) return known.header
-    yield* disk.makeFolder(hidden)
+    const known = yield* decide(fs, kinds)
+    if (known?.isWhole) return known.manifest
+    yield* fs.makeFolder(hidden)
     const write = lock.withLock(Effect.gen(function*() {
-      const decision = yield* decide(disk, kinds)
-      if (decision?.isWhole) return decision.header
-      const header = decision?.header ?? (yield* drawn(disk))
-      yield* disk.write(`${hidden}/.gitignore`, "*\n")
+      const decision = yield* decide(fs, kinds)
+      if (decision?.isWhole) return decision.manifest
+      const manifest = decision?.manifest ?? (yield* drawn(fs))
+      yield* fs.write(`${hidden}/.gitignore`, "*\n")
       // the copy first: a reader between the two finds what is there already, or nothing yet
-      yield* disk.write(copy, encode(header))
-      yield* disk.write(file, encode(header))
-      return header
+      yield* fs.write(copy, encode(manifest))
+      yield* fs.write(file, encode(manifest))
+      return manifest
     }))
     return known === undefined ? yield* write : yield* Effect.catchAll(
       write,
       (error) =>
         error.reason === "corrupt" || error.reason === "unsupported"
           ? Effect.fail(error)
-          : Effect.as(Effect.logDebug("the vault's key has no second copy yet", error), known.header)
+          : Effect.as(Effect.logDebug("the vault's key has no second copy yet", error), known.manifest)
     )
   })
 
-const drawn = (disk: Disk) =>
+const drawn = (fs: VaultFileSystem) =>
   Effect.gen(function*() {
     const key = yield* SecureRandom.secret
-    const records = yield* sealed(disk, 1)
+    const records = yield* sealed(fs, 1)
     return summed({ version, key, notes: "whole", ...(records.length > 0 && { foreign: true as const }) })
   })
 
-/** Decides with which header to open the vault; `undefined`: a key is to be drawn. */
+/** Decides with which manifest to open the vault; `undefined`: a key is to be drawn. */
 const decide = (
-  disk: Disk,
+  fs: VaultFileSystem,
   kinds: ReadonlyMap<string, MemoryKind>
 ): Effect.Effect<Decision | undefined, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const readings = yield* Effect.forEach([file, copy], (path) => reading(disk, path), { concurrency: 2 })
+    const readings = yield* Effect.forEach([file, copy], (path) => reading(fs, path), { concurrency: 2 })
     for (const one of readings) if (one._tag === "Newer") return yield* one.error
     if (readings[0]?._tag === "Renew") return undefined
-    const sound = readings.flatMap((one) => one._tag === "Sound" ? [one.header] : [])
+    const sound = readings.flatMap((one) => one._tag === "Sound" ? [one.manifest] : [])
     if (sound.length === 0) {
-      const isNew = !(yield* hasLived(disk)) || (yield* sealed(disk, 1)).length === 0
+      const isNew = !(yield* hasLived(fs)) || (yield* sealed(fs, 1)).length === 0
       return isNew ? undefined : yield* stopped(`${file} and ${copy} hold no key that can be read`)
     }
     const [only, ...others] = distinct(sound)
     if (only !== undefined && others.length === 0 && isWhole(summed(only), readings)) {
-      return { header: only, isWhole: true } // `confirm` judges it, where nothing else speaks for it
+      return { manifest: only, isWhole: true } // `confirm` judges it, where nothing else speaks for it
     }
-    const judged = yield* Effect.forEach(distinct(sound), (header) => {
-      const isChecked = header.checksum !== undefined
-      if (header.foreign) return Effect.succeed({ header, holds: false, fits: true })
+    const judged = yield* Effect.forEach(distinct(sound), (manifest) => {
+      const isChecked = manifest.checksum !== undefined
+      if (manifest.foreign) return Effect.succeed({ manifest, holds: false, fits: true })
       return Effect.map(
-        judge(disk, { key: header.key, kinds }, { isChecked }),
+        judge(fs, { key: manifest.key, kinds }, { isChecked }),
         ({ fits, holds, strangers }) => ({
-          header: isChecked || holds || !strangers ? header : { ...header, foreign: true as const },
+          manifest: isChecked || holds || !strangers ? manifest : { ...manifest, foreign: true as const },
           holds,
           fits
         })
       )
     })
     const chosen = judged.find(({ holds }) => holds) ??
-      judged.find(({ fits, header }) => fits && header.checksum !== undefined) ??
+      judged.find(({ fits, manifest }) => fits && manifest.checksum !== undefined) ??
       judged.find(({ fits }) => fits)
     if (chosen === undefined) return yield* stranger
-    const header = summed(chosen.header)
-    return { header, isWhole: isWhole(header, readings) }
+    const manifest = summed(chosen.manifest)
+    return { manifest, isWhole: isWhole(manifest, readings) }
   })
 
 /** Whether both files say this, in these words. */
-const isWhole = (header: Header, readings: ReadonlyArray<Reading>): boolean =>
-  readings.every((one) => one._tag === "Sound" && one.text === encode(header))
+const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boolean =>
+  readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
 /**
  * Fails with `corrupt` where the key of a vault that was opened is not the one that sealed its records. Cost: a few of their
  * files, as a rule.
  */
 export const confirm = (
-  disk: Disk,
-  { foreign, key }: Header,
+  fs: VaultFileSystem,
+  { foreign, key }: VaultManifest,
   kinds: ReadonlyMap<string, MemoryKind>
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   foreign
     ? Effect.void
     : Effect.flatMap(
-      judge(disk, { key, kinds }, { isChecked: true }),
+      judge(fs, { key, kinds }, { isChecked: true }),
       ({ fits }) => fits ? Effect.void : stranger
     )
 
-/** One header per key: of two with the same key, the one with a checksum. */
-const distinct = (headers: ReadonlyArray<Header>): ReadonlyArray<Header> =>
-  headers.filter((one, n) =>
-    !headers.some((other, m) =>
+/** One manifest per key: of two with the same key, the one with a checksum. */
+const distinct = (manifests: ReadonlyArray<VaultManifest>): ReadonlyArray<VaultManifest> =>
+  manifests.filter((one, n) =>
+    !manifests.some((other, m) =>
       other.key === one.key && m !== n &&
       (one.checksum === other.checksum ? m < n : one.checksum === undefined)
     )
   )
 
-const reading = (disk: Disk, path: string): Effect.Effect<Reading, MemoryError.MemoryError> =>
+const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const stat = yield* disk.stat(path)
+    const stat = yield* fs.stat(path)
     if (Option.isNone(stat)) return { _tag: "Absent" }
     if (stat.value.type !== "File") return { _tag: "Damaged" }
-    const text = yield* disk.readLoose(path)
+    const text = yield* fs.readLoose(path)
     if (Option.isNone(text)) return { _tag: "Absent" }
     const json = decodeText(text.value)
     if (Either.isLeft(json)) return { _tag: "Damaged" }
-    const ours = decodeHeader({ ...json.right, version })
+    const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
-      const header = summed(ours.right)
+      const manifest = summed(ours.right)
       // a version with the checksum of ours is ours, and a digit of it was turned
-      if (header.checksum === ours.right.checksum) return { _tag: "Sound", header, text: text.value }
+      if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
-          ? { _tag: "Sound", header: ours.right, text: text.value }
+          ? { _tag: "Sound", manifest: ours.right, text: text.value }
           : { _tag: "Damaged" }
       }
     }
-    const isNewer = yield* Effect.flip(Check.refuseNewer(json.right, {
+    const isNewer = yield* Effect.flip(Validation.refuseNewer(json.right, {
       op: "open",
       what: "the vault",
       known: version
@@ -202,7 +202,7 @@ const reading = (disk: Disk, path: string): Effect.Effect<Reading, MemoryError.M
     return json.right["key"] === "new" ? { _tag: "Renew" } : { _tag: "Damaged" }
   })
 
-const summed = ({ foreign, key, notes }: Omit<Header, "checksum">): Header => ({
+const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): VaultManifest => ({
   version,
   key,
   ...(foreign && { foreign }),
@@ -211,9 +211,9 @@ const summed = ({ foreign, key, notes }: Omit<Header, "checksum">): Header => ({
 })
 
 /** Whether the hidden folder holds more than what a process leaves that died while it made the vault. */
-const hasLived = (disk: Disk): Effect.Effect<boolean, MemoryError.MemoryError> =>
+const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
-    disk.list(hidden),
+    fs.list(hidden),
     (names) =>
       names.some((name) => name !== ".gitignore" && name !== "turns" && !name.startsWith("lock") && !isTemporary(name))
   )
@@ -254,20 +254,20 @@ const many = 8
  * Record files that say they were sealed, at most `limit`, of the folders that the library writes to. Reads at most `most`
  * files and lists as many folders, none of them behind a link.
  */
-const sealed = (disk: Disk, limit: number): Effect.Effect<ReadonlyArray<Sealed>> =>
+const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray<Sealed>> =>
   Effect.gen(function*() {
     const found: Array<Sealed> = []
     const folders = Layout.roots.slice()
     let left = most
     for (let listed = 0; folders.length > 0 && listed < most; listed++) {
       const folder = folders.pop()! // there is one
-      if (yield* available(disk.isLink(folder), true)) continue
-      for (const name of yield* available(disk.list(folder), [])) {
+      if (yield* available(fs.isLink(folder), true)) continue
+      for (const name of yield* available(fs.list(folder), [])) {
         const path = `${folder}/${name}`
         if (!name.endsWith(".md")) folders.push(path)
-        else if (Layout.placeOf(path).id !== undefined) {
+        else if (Layout.parsePath(path).id !== undefined) {
           if (left-- === 0) return found
-          found.push(...yield* sealedAt(disk, path))
+          found.push(...yield* sealedAt(fs, path))
           if (found.length === limit) return found
         }
       }
@@ -275,11 +275,11 @@ const sealed = (disk: Disk, limit: number): Effect.Effect<ReadonlyArray<Sealed>>
     return found
   })
 
-const sealedAt = (disk: Disk, path: string): Effect.Effect<ReadonlyArray<Sealed>> =>
+const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArray<Sealed>> =>
   Effect.gen(function*() {
-    const stat = yield* available(disk.stat(path), Option.none())
+    const stat = yield* available(fs.stat(path), Option.none())
     if (!Option.exists(stat, ({ size, type }) => type === "File" && size <= largest)) return []
-    const text = Option.getOrElse(yield* available(disk.read(path), Option.none()), () => "")
+    const text = Option.getOrElse(yield* available(fs.read(path), Option.none()), () => "")
     return /^hash: ["']?[0-9a-f]{64}["']?\r?$/m.test(text)
       ? [{ path, text, mtime: Option.getOrThrow(stat).mtime }]
       : []
@@ -308,16 +308,16 @@ const few = 4
  * speaks against a key that has no checksum, eight against a key whose checksum holds.
  */
 const judge = (
-  disk: Disk,
+  fs: VaultFileSystem,
   context: Document.Context,
   { isChecked }: { readonly isChecked: boolean }
 ): Effect.Effect<Verdict> =>
   Effect.gen(function*() {
     for (const limit of [few, most]) {
-      const { holds, strangers, untouched } = weighed(context, yield* sealed(disk, limit))
+      const { holds, strangers, untouched } = weighed(context, yield* sealed(fs, limit))
       if (holds || !strangers) return { holds, fits: true, strangers }
       if (limit < most) continue
-      const signed = yield* available(Snapshot.signedBy(disk, context.key), undefined)
+      const signed = yield* available(Snapshot.signedBy(fs, context.key), undefined)
       if (signed === true) return { holds: true, fits: true, strangers }
       const fits = isChecked ? untouched < many : signed === undefined && untouched === 0
       return { holds: false, fits, strangers }

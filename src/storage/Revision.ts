@@ -3,7 +3,6 @@
  * the entry that a store keeps. Pure.
  */
 import type * as Duration from "effect/Duration"
-import { payloadIssues } from "../domain/Check.ts"
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -22,6 +21,7 @@ import {
 } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
+import { payloadIssues } from "../domain/Validation.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
 import { buildDoc } from "../ranking/Bm25.ts"
 import type { Entry, Found, Stored } from "./internal/EngineContract.ts"
@@ -31,7 +31,7 @@ import * as Links from "./Links.ts"
 export const revisionsKept = 20
 
 /** The time of a write, its origin, and the kinds in force. */
-export interface Circumstances {
+export interface WriteContext {
   readonly provenance: Provenance
   /** Time of the write, in epoch milliseconds. */
   readonly now: number
@@ -42,7 +42,7 @@ export interface Circumstances {
 export const created = (
   id: MemoryId,
   draft: Draft,
-  { kinds, now, provenance }: Circumstances,
+  { kinds, now, provenance }: WriteContext,
   revision: number
 ): MemoryRecord => {
   const { actor, reference, sequence, session } = draft.source ?? {}
@@ -82,7 +82,7 @@ export const created = (
  */
 export const issuesOf = (
   record: MemoryRecord,
-  { kinds, now, provenance }: Circumstances,
+  { kinds, now, provenance }: WriteContext,
   before?: MemoryRecord
 ): ReadonlyArray<string> => {
   const issues: Array<string> = []
@@ -130,13 +130,13 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
 }
 
 /** Returns the same record with another revision number. */
-export const again = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
+export const withRevision = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
 /**
  * Tells whether the revision was put where nothing was: it neither edits the one before nor restores an earlier one. A
  * restoration is known by saying, in every field but `revision`, what one of the `earlier` revisions says.
  */
-export const isAnew = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
+export const isCreation = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
   record.updatedAt === undefined && !earlier.some((old) => isSameContent(old, record))
 
 /** Whether two revisions of a record say the same in every field but `revision`. */

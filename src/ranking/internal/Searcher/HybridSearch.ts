@@ -11,7 +11,7 @@ import { cosineTo, toFloat32 } from "../../VectorIndex.ts"
 import { RecordFact } from "../Outline.ts"
 import { Passages } from "../Passages.ts"
 import { type Asking, type Clues, confidence } from "../Ranker.ts"
-import type { Found, Plan, Round, Search } from "../Searcher.ts"
+import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /** Share of its cosine that a turn lends to the turns next to it. */
 const lent = 0.8
@@ -19,7 +19,7 @@ const lent = 0.8
 const lenders = 100
 
 /** A candidate, with what is known of its scores so far. */
-interface Contender {
+interface HybridCandidate {
   readonly fact: Fact
   cosine: number
   /** Whether the vector leg has found it. */
@@ -29,12 +29,12 @@ interface Contender {
 }
 
 /** Retrieves the best `depth` by vector and by words, and completes the other score of each. */
-export function* byVector(
+export function* hybridSearch(
   search: Search,
   embedding: Embedding,
   depth: number,
   ranked: Asking | undefined
-): Plan<Round> {
+): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, weights } = search
   const vector = toFloat32(embedding.vector)
   const { floor = 0 } = embedding
@@ -43,7 +43,7 @@ export function* byVector(
     : above(floor, yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
   const nearest = nearestOf(near, lent * Math.min(1, weights.conversation * weights.ranker))
-  const all = new Map<MemoryId, Contender>()
+  const all = new Map<MemoryId, HybridCandidate>()
   for (const { cosine, fact } of near.hits) {
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, clues: undefined })
   }
@@ -56,8 +56,8 @@ export function* byVector(
     also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
   })
   const words = Math.min(depth, matches?.count ?? 0)
-  const others: Array<Contender> = []
-  let about: Contender | undefined
+  const others: Array<HybridCandidate> = []
+  let about: HybridCandidate | undefined
   matches?.candidates.forEach(({ clues, fact, lexical }, i) => {
     const known = all.get(fact.id)
     if (known !== undefined) {
@@ -89,7 +89,7 @@ export function* byVector(
   })
   const weight = weights.vector + (matches ? weights.lexical : 0)
   const scored = search.scorer(weight)
-  const foundAs = ({ clues, cosine, fact, lexical }: Contender): Found => {
+  const foundAs = ({ clues, cosine, fact, lexical }: HybridCandidate): Found => {
     const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(fact, cosine)]) : Math.min(1, cosine)
     return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, clues, cosine }
   }
@@ -160,9 +160,9 @@ function* compare(
   { retrieval, sight }: Search,
   model: string,
   vector: Float32Array,
-  all: ReadonlyArray<Contender>,
+  all: ReadonlyArray<HybridCandidate>,
   known: Near["known"] = () => undefined
-): Plan<void> {
+): SearchProgram<void> {
   const cosineOf = cosineTo(vector)
   const others = all.filter((one) => {
     const own = known(one.fact.hash)

@@ -1,5 +1,5 @@
 /**
- * The rows of a branch and of the store below it, as one catalog for each tenant, made when it is first asked for.
+ * The rows of a branch and of the store below it, as one index for each tenant, made when it is first asked for.
  * Each later call reads what was written below since the last one, and what the branch has written or given up.
  */
 import * as Clock from "effect/Clock"
@@ -12,17 +12,17 @@ import type { MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import { hashOf, isExpired, type MemoryRecord, type Patch } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import * as Catalog from "../../Catalog.ts"
 import { makeTenantLocks, type Mark, type Reader } from "../../Engine.ts"
 import { type Provenance, revisionsKept, type Service, type Sidecar, type Stored } from "../../MemoryStore.ts"
+import { draftOf } from "../../Revision.ts"
+import * as TenantIndex from "../../TenantIndex.ts"
 import * as Vectors from "../../Vectors.ts"
-import { draftOf } from "../../Version.ts"
 import * as Reads from "../internal/Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /** The rows of the branch, the store below, and the kinds and analyzer in force. */
-export interface Options extends Pick<Catalog.Options, "kinds" | "analyzer"> {
+export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer"> {
   /** The store below, whose vectors are used. */
   readonly below: Pick<Service, "vectors">
   readonly reader: Reader
@@ -31,9 +31,9 @@ export interface Options extends Pick<Catalog.Options, "kinds" | "analyzer"> {
 }
 
 /** The rows of a branch and of the store below, merged by tenant. */
-export interface Merged {
-  /** The catalog of a tenant, current. Cost: what changed since the last call; where that is not known, all rows. */
-  readonly catalog: (tenant: string) => Io<Catalog.Catalog>
+export interface MergedRows {
+  /** The index of a tenant, current. Cost: what changed since the last call; where that is not known, all rows. */
+  readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
   /** Marks rows to be read again, since the branch has written them or given them up. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
   /** Streams the tombstones of the store below. */
@@ -44,8 +44,8 @@ export interface Merged {
 
 /** The merged rows of one tenant. */
 interface Tenant {
-  readonly catalog: Catalog.Catalog
-  /** Mark of the store below up to which the catalog has its rows. */
+  readonly tenantIndex: TenantIndex.TenantIndex
+  /** Mark of the store below up to which the tenant index has its rows. */
   mark: Mark | undefined
   /** Rows to be looked up again, whatever the store below says of them. */
   stale: Set<MemoryId>
@@ -56,7 +56,7 @@ interface Tenant {
 const pageSize = 1_000
 
 /** Makes merged rows without a tenant; each is read when it is first asked for. */
-export const make = (options: Options): Merged => {
+export const make = (options: Options): MergedRows => {
   const { below, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
   const locks = makeTenantLocks()
@@ -68,7 +68,7 @@ export const make = (options: Options): Merged => {
       const since = reader.changed ? yield* reader.changed(tenant, known?.mark) : undefined
       if (known === undefined || since?.ids === undefined) {
         const fresh: Tenant = {
-          catalog: Catalog.make({ ...options, embeddings: embeddings(tenant) }),
+          tenantIndex: TenantIndex.make({ ...options, embeddings: embeddings(tenant) }),
           mark: since?.mark,
           stale: new Set(),
           wanted: new Map()
@@ -76,9 +76,9 @@ export const make = (options: Options): Merged => {
         tenants.set(tenant, fresh)
         yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
-        prune(tenant, fresh.catalog)
+        prune(tenant, fresh.tenantIndex)
         // not kept where empty: callers could ask for any number of tenants
-        if (fresh.mark === undefined || fresh.catalog.size() === 0) tenants.delete(tenant)
+        if (fresh.mark === undefined || fresh.tenantIndex.size() === 0) tenants.delete(tenant)
         return fresh
       }
       const ids = new Set([...since.ids, ...known.stale])
@@ -93,15 +93,15 @@ export const make = (options: Options): Merged => {
     )
 
   /** Drops the vectors of texts that no record has any more: they may have been purged below. */
-  const prune = (tenant: string, catalog: Catalog.Catalog): void => {
+  const prune = (tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
     const vectors = embeddings(tenant)
     if (vectors.size === 0) return
-    const left = new Set(Array.from(catalog.each(), hashOf))
+    const left = new Set(Array.from(tenantIndex.each(), hashOf))
     vectors.retain((hash) => left.has(hash))
   }
 
   /** Sets each row as the branch has it, else as it stands below. */
-  const refresh = (tenant: string, { catalog, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
+  const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
       const rows = others.length > 0 ? yield* reader.read(tenant, others) : []
@@ -109,11 +109,11 @@ export const make = (options: Options): Merged => {
       for (const id of ids) {
         const ours = branchOf(tenant).get(id)
         const row = ours ? ours.revisions[0] : found.get(id)
-        catalog.set(id, row)
+        tenantIndex.set(id, row)
         if (row && !row.forgotten) { for (const hashes of wanted.values()) hashes.add(hashOf(row.record)) }
       }
       if (ids.some((id) => (branchOf(tenant).get(id)?.revisions[0] ?? found.get(id)) === undefined)) {
-        prune(tenant, catalog)
+        prune(tenant, tenantIndex)
       }
     })
 
@@ -121,9 +121,9 @@ export const make = (options: Options): Merged => {
   const follow = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       if (Option.isNone(below.vectors)) return
-      const { catalog, wanted } = yield* current(tenant)
+      const { tenantIndex, wanted } = yield* current(tenant)
       const known = embeddings(tenant)
-      const hashes = wanted.get(model) ?? new Set(Array.from(catalog.each(), hashOf))
+      const hashes = wanted.get(model) ?? new Set(Array.from(tenantIndex.each(), hashOf))
       wanted.set(model, hashes)
       for (const hash of hashes) if (known.get(model, hash)) hashes.delete(hash)
       if (hashes.size === 0) return
@@ -135,7 +135,7 @@ export const make = (options: Options): Merged => {
     })
 
   return {
-    catalog: (tenant) => Effect.map(current(tenant), ({ catalog }) => catalog),
+    tenantIndex: (tenant) => Effect.map(current(tenant), ({ tenantIndex }) => tenantIndex),
     touch: (tenant, ids) => {
       const known = tenants.get(tenant)
       for (const id of ids) known?.stale.add(id)

@@ -6,8 +6,8 @@ import * as Fiber from "effect/Fiber"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { opened, place, platformWith } from "./Place.ts"
 
@@ -67,7 +67,7 @@ describe("what a killed writer left half written", () => {
       () =>
         Effect.gen(function*() {
           const root = yield* place
-          const [writer, thief] = yield* Effect.all([Disk.make(root), Disk.make(root)]).pipe(
+          const [writer, thief] = yield* Effect.all([VaultFileSystem.make(root), VaultFileSystem.make(root)]).pipe(
             Effect.provide(isDirect ? NodeContext.layer : platformWith(() => ({})))
           )
           const at = path.join(root, "a/b/file")
@@ -97,7 +97,7 @@ describe("what a killed writer left half written", () => {
   it.scopedLive("one who lost the lock takes nothing from the next, and says that it lost", () =>
     Effect.gen(function*() {
       const root = yield* place
-      const [sleeper, other] = yield* Effect.all([Disk.make(root), Disk.make(root)])
+      const [sleeper, other] = yield* Effect.all([VaultFileSystem.make(root), VaultFileSystem.make(root)])
       const lost = MemoryError.make("conflict", { op: "lock", message: "lost", detail: { expected: 0, actual: 0 } })
       const failed = (write: Effect.Effect<void, MemoryError.MemoryError>) =>
         Effect.map(Effect.flip(write), ({ reason }) => assert.strictEqual(reason, "conflict"))

@@ -2,95 +2,95 @@
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import { invalid } from "../../../domain/Check.ts"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { invalid } from "../../../domain/Validation.ts"
 import { revisionsKept, type Write } from "../../MemoryStore.ts"
-import * as Version from "../../Version.ts"
-import { type Disk, isSameLook, type Look, nothing } from "./Disk.ts"
+import * as Revision from "../../Revision.ts"
 import * as Document from "./Document.ts"
 import * as ForeignEdit from "./ForeignEdit.ts"
 import * as Frontmatter from "./Frontmatter.ts"
-import type { History, Kept, Part, Place } from "./History.ts"
+import type { History, Part, Place, WrittenRevision } from "./History.ts"
 import * as Layout from "./Layout.ts"
-import { type Mirror, type News } from "./Mirror.ts"
-import { earlierOf } from "./Revisions.ts"
+import { earlierOf } from "./RevisionReader.ts"
 import { type Entry, nowhere, textOf } from "./VaultFile.ts"
+import { isSameStatus, nothing, type PathStatus, type VaultFileSystem } from "./VaultFileSystem.ts"
+import { type News, type VaultState } from "./VaultState.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Parts of a vault that a write works with. */
-export interface Circumstances {
-  readonly disk: Disk
-  readonly mirror: Mirror
+export interface Dependencies {
+  readonly fs: VaultFileSystem
+  readonly state: VaultState
   readonly history: History
   readonly context: Document.Context
-  /** Tells what a look found, while the lock is held. */
-  readonly heard: (look: Io<ReadonlyArray<News>>) => Io<void>
+  /** Tells what a scan found, while the lock is held. */
+  readonly heard: (status: Io<ReadonlyArray<News>>) => Io<void>
 }
 
 /** The writes of one record. */
-export interface Plan {
+export interface WritePlan {
   /** Revisions, at least one; the last has the file. */
   readonly parts: ReadonlyArray<Part>
-  /** The entry of the mirror afterwards; `undefined`: no file. */
+  /** The entry of the state afterwards; `undefined`: no file. */
   readonly entry: Entry | undefined
   /** Files that go. */
   readonly gone: ReadonlyArray<string>
   /** The text to write; `undefined` where no file is written. */
   readonly content: string | undefined
   /** All these files before. */
-  readonly before: ReadonlyArray<readonly [path: string, was: Was]>
+  readonly before: ReadonlyArray<readonly [path: string, was: FileBefore]>
 }
 
-/** A file before a batch. `content` is what was read after the look; `null`: no file. */
-export interface Was {
-  readonly look: Look
+/** A file before a batch. `content` is what was read after the status; `null`: no file. */
+export interface FileBefore {
+  readonly status: PathStatus
   readonly content: Uint8Array | string | null
 }
 /** Files before a batch, by path. */
-export type Before = ReadonlyMap<string, Was>
+export type Before = ReadonlyMap<string, FileBefore>
 
-/** The files that are not as they were when the batch was planned. Cost: a look at each, at once where the disk can tell at once. */
+/** The files that are not as they were when the batch was planned. Cost: the status of each, without a fiber where the platform allows it. */
 export const changedSince = (
-  disk: Disk,
-  before: Iterable<readonly [path: string, was: Was]>
+  fs: VaultFileSystem,
+  before: Iterable<readonly [path: string, was: FileBefore]>
 ): Io<ReadonlyArray<string>> =>
   Effect.gen(function*() {
     const changed: Array<string> = []
-    for (const [path, { look }] of before) {
-      if (!isSameLook(look, disk.lookNow(path) ?? (yield* disk.look(path)))) changed.push(path)
+    for (const [path, { status }] of before) {
+      if (!isSameStatus(status, fs.statusNow(path) ?? (yield* fs.status(path)))) changed.push(path)
     }
     return changed
   })
 
 /** A plan whose files were put back since, as it would be planned now, but for those that a hand changed. */
-export const lookedAgain = (disk: Disk, plan: Plan): Io<Plan> =>
+export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =>
   Effect.map(
     Effect.forEach(plan.before, ([path, was]) =>
       Effect.gen(function*() {
-        const look = yield* disk.look(path)
-        const bytes = Option.getOrNull(yield* disk.readBytes(path))
+        const status = yield* fs.status(path)
+        const bytes = Option.getOrNull(yield* fs.readBytes(path))
         const isSame = bytes === null || was.content === null
           ? bytes === was.content
           : sha256(bytes) === sha256(was.content)
-        return [path, isSame ? { ...was, look } : was] as const
+        return [path, isSame ? { ...was, status } : was] as const
       })),
     (before) => ({ ...plan, before })
   )
 
 /** Plans the writes of one record, at least one. `conflict` where the file or the record moved on; `corrupt` where it is damaged. */
 export const make = (
-  { context, disk, heard, history, mirror }: Circumstances,
+  { context, fs, heard, history, state }: Dependencies,
   tenant: string,
   id: MemoryId,
   writes: ReadonlyArray<Write>
-): Io<Plan> =>
+): Io<WritePlan> =>
   Effect.gen(function*() {
-    const current = mirror.entry(tenant, id)
-    const paths = mirror.paths(tenant, id)
+    const current = state.entry(tenant, id)
+    const paths = state.paths(tenant, id)
     const expected = writes[0]!.revision // there is one write at least
     const last = writes.at(-1)!.next
     if (current?.damage && last && !last.forgotten) {
@@ -101,14 +101,14 @@ export const make = (
         detail: { location: current.path }
       })
     }
-    const found = current ? yield* disk.look(current.path) : nothing
+    const found = current ? yield* fs.status(current.path) : nothing
     const text = current && !current.damage
-      ? yield* textOf(disk, context, current.path, current.stat.size)
+      ? yield* textOf(fs, context, current.path, current.stat.size)
       : Option.none()
     const isEdited = Option.map(text, ({ hash }) => hash).pipe(Option.getOrUndefined) !== current?.hash
-    if (current && ((!current.damage && isEdited) || Option.isSome(yield* disk.linkAbove(current.path)))) {
-      yield* heard(mirror.lookAt([current.path]))
-      return yield* conflict("the file was edited", expected, mirror.entry(tenant, id)?.row.record.revision ?? 0)
+    if (current && ((!current.damage && isEdited) || Option.isSome(yield* fs.linkAbove(current.path)))) {
+      yield* heard(state.scanPaths([current.path]))
+      return yield* conflict("the file was edited", expected, state.entry(tenant, id)?.row.record.revision ?? 0)
     }
     if (last && !last.forgotten && current?.isPartial) {
       return yield* invalid(
@@ -119,23 +119,23 @@ export const make = (
     const revision = current?.row.record.revision ?? history.newest(tenant, id)?.revision ?? 0
     if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
 
-    const note = yield* noteOf({ context, disk, history }, tenant, id, current, text)
+    const note = yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
-      ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* taken(disk, note.path)))
+      ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* taken(fs, note.path)))
         ? note.path // a note keeps the name that its owner gave it, also when it comes back
         : current && id === Layout.noteId(current.path) && isSameScope(current.row.record, last.record)
         ? current.path
         : Layout.pathOf(tenant, last.record.scope, id)
       : undefined
-    if (path !== undefined) yield* disk.within(path)
-    if (path !== undefined && !paths.includes(path) && (yield* taken(disk, path))) {
-      yield* heard(mirror.lookAt([path]))
-      const issue = mirror.issue(path)
+    if (path !== undefined) yield* fs.within(path)
+    if (path !== undefined && !paths.includes(path) && (yield* taken(fs, path))) {
+      yield* heard(state.scanPaths([path]))
+      const issue = state.issue(path)
       if (issue) return yield* issue
       return yield* conflict(
         "a file is there already",
         expected,
-        mirror.entry(tenant, id)?.row.record.revision ?? 0
+        state.entry(tenant, id)?.row.record.revision ?? 0
       )
     }
     const extra = current?.extra ?? {}
@@ -153,17 +153,17 @@ export const make = (
       : undefined
     const gone = paths.filter((old) => old !== path)
     const hashes = new Map<string, string | null>()
-    const before: Array<Plan["before"][number]> = []
+    const before: Array<WritePlan["before"][number]> = []
     for (const at of path === undefined ? paths : [path, ...gone]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
       // a path that no file claims is not taken: that was looked at above
-      const look = at === current?.path ? found : paths.includes(at) ? yield* disk.look(at) : nothing
+      const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
       const content = isRead
         ? text.value.text
         : paths.includes(at)
-        ? Option.getOrNull(yield* disk.readBytes(at))
+        ? Option.getOrNull(yield* fs.readBytes(at))
         : null
-      before.push([at, { look, content }])
+      before.push([at, { status, content }])
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
@@ -213,7 +213,7 @@ export const make = (
   })
 
 /** Whether files are purged that a snapshot may have, be it of notes without a history. */
-export const isPurge = (plans: ReadonlyArray<Plan>): boolean =>
+export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ gone, parts }) => parts.at(-1)?.record === null && gone.some((path) => !Layout.isInternal(path)))
 
 /** The text of a record for the file at `path`: of its author's file as the history has it, and else printed in our form. */
@@ -221,7 +221,7 @@ export const print = (
   context: Document.Context,
   path: string,
   tenant: string,
-  { extra, frame, record }: Kept
+  { extra, frame, record }: WrittenRevision
 ): Io<string> =>
   frame?.path === path
     ? Effect.succeed(Frontmatter.framed(frame, record.body))
@@ -238,7 +238,7 @@ interface Note {
 
 /** The note that a record is; `undefined` where its file has a name that we gave it, or is Deuz's. */
 const noteOf = (
-  { context, disk, history }: Pick<Circumstances, "context" | "disk" | "history">,
+  { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
   tenant: string,
   id: MemoryId,
   current: Entry | undefined,
@@ -248,7 +248,7 @@ const noteOf = (
     if (context.notes !== "whole") return undefined
     if (current && !current.damage) {
       const { path, row: { record } } = current
-      if (Option.isNone(text) || Layout.placeOf(path).isOurs) return undefined
+      if (Option.isNone(text) || Layout.parsePath(path).isOurs) return undefined
       const parsed = Document.parse(context, path, text.value.text, record.createdAt)
       if (Either.isLeft(parsed)) return undefined
       const isAuthors = parsed.right.frame !== undefined
@@ -260,7 +260,7 @@ const noteOf = (
     const path = kept?.frame?.path
     if (kept?.frame === undefined || path === undefined) return undefined
     if (
-      !Layout.isRecord(path) || Layout.placeOf(path).isOurs || Option.isSome(yield* disk.linkAbove(path))
+      !Layout.isRecord(path) || Layout.parsePath(path).isOurs || Option.isSome(yield* fs.linkAbove(path))
     ) return undefined
     return { path, text: Frontmatter.framed(kept.frame, kept.record.body), record: kept.record, isAuthors: true }
   })
@@ -274,17 +274,17 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
     if ((next.updatedAt ?? 0) <= (note.record.updatedAt ?? 0)) {
       for (const place of history.places(tenant, next.id)) {
         const kept = Option.getOrUndefined(yield* history.read(place))
-        if (kept?.frame && Version.isSameContent(kept.record, next)) {
+        if (kept?.frame && Revision.isSameContent(kept.record, next)) {
           return Frontmatter.framed(kept.frame, kept.record.body)
         }
       }
-      if (Version.isSameContent(note.record, next)) return note.text
+      if (Revision.isSameContent(note.record, next)) return note.text
     }
     return yield* Either.mapLeft(ForeignEdit.edit(note.text, note.record, next), (issue) => invalid("commit", issue))
   })
 
-const taken = (disk: Disk, path: string) =>
-  Effect.map(disk.look(path), ({ isLink, stat }) => isLink || Option.isSome(stat))
+const taken = (fs: VaultFileSystem, path: string) =>
+  Effect.map(fs.status(path), ({ isLink, stat }) => isLink || Option.isSome(stat))
 
 const isSameScope = (one: MemoryRecord, other: MemoryRecord): boolean =>
   Layout.pathOf("default", one.scope, one.id) === Layout.pathOf("default", other.scope, one.id)
@@ -298,11 +298,11 @@ const conflict = (message: string, expected: number, actual: number) =>
  */
 
 /** Prints the text of a record for the file at `path`. */
-export type Print = (path: string, tenant: string, kept: Kept) => Io<string>
+export type Print = (path: string, tenant: string, kept: WrittenRevision) => Io<string>
 
 /** `litter`: revisions that the same batch erased. For the holder of the lock. */
-export const bring = (
-  disk: Disk,
+export const writeFiles = (
+  fs: VaultFileSystem,
   history: History,
   print: Print,
   place: Place,
@@ -313,28 +313,28 @@ export const bring = (
     if (path !== null && before === after) return // an edit by hand: it came from the file
     if (history.newest(tenant, id)?.batch !== place.batch && !isErasure(history, place)) return // a later batch says more
     const known = new Set([before, ...[...history.places(tenant, id), ...litter].map((old) => old.after)])
-    const look = (at: string) =>
+    const status = (at: string) =>
       Effect.gen(function*() {
-        if (!Layout.isRecord(at) || Option.isSome(yield* disk.linkAbove(at))) return undefined // not ours to write
-        const stat = yield* disk.stat(at)
+        if (!Layout.isRecord(at) || Option.isSome(yield* fs.linkAbove(at))) return undefined // not ours to write
+        const stat = yield* fs.stat(at)
         if (Option.exists(stat, ({ type }) => type !== "File")) return undefined
-        const bytes = yield* disk.readBytes(at)
+        const bytes = yield* fs.readBytes(at)
         return { hash: Option.map(bytes, sha256).pipe(Option.getOrNull), isTorn: Option.exists(bytes, isTorn) }
       })
     for (const old of gone) {
       if (history.at(old)) continue
-      const file = yield* look(old)
+      const file = yield* status(old)
       if (file && file.hash !== null && (file.isTorn || known.has(file.hash))) {
-        yield* disk.remove(old, { isFenced: true })
+        yield* fs.remove(old, { isFenced: true })
       }
     }
     if (path === null || after === null || forgotten) return
-    const file = yield* look(path)
+    const file = yield* status(path)
     if (!file || file.hash === after || (file.hash !== null && file.hash !== before && !file.isTorn)) return
     const kept = yield* history.read(place)
     if (Option.isNone(kept)) return
     const content = yield* print(path, tenant, kept.value)
-    yield* disk.write(path, content, { force: false, isFenced: true })
+    yield* fs.write(path, content, { force: false, isFenced: true })
   })
 
 const isErasure = (history: History, { id, path, tenant }: Place): boolean =>
@@ -347,15 +347,15 @@ const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.inclu
  * Puts back the files before a batch, but for files that were not written yet, or were changed since. `places`: what the
  * batch wrote; it removed the files that have none.
  */
-export const takeBack = (
-  disk: Disk,
+export const rollBack = (
+  fs: VaultFileSystem,
   places: ReadonlyArray<Place>,
   before: Before
 ): Io<void> =>
   Effect.forEach(before, ([path, { content }]) =>
     Effect.gen(function*() {
-      const now = yield* disk.readBytes(path)
+      const now = yield* fs.readBytes(path)
       const after = places.find((place) => place.path === path)?.after ?? null
       if (Option.map(now, sha256).pipe(Option.getOrNull) !== after) return
-      yield* content === null ? disk.remove(path, { isFenced: true }) : disk.write(path, content, { isFenced: true })
+      yield* content === null ? fs.remove(path, { isFenced: true }) : fs.write(path, content, { isFenced: true })
     }), { discard: true })

@@ -10,7 +10,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { StoreChange } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import { ChangesCapacity } from "../../storage/MemoryStore.ts"
+import { ChangeFeedCapacity } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { listen } from "../Listener.ts"
 import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
@@ -111,7 +111,7 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.changes(ada).pipe(
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
           Stream.runForEach((change) => Effect.zipRight(Queue.offer(heard, change), Deferred.await(reads))),
-          Effect.provideService(ChangesCapacity, buffered),
+          Effect.provideService(ChangeFeedCapacity, buffered),
           Effect.ensuring(Queue.shutdown(heard)), // a subscription that ends is not waited for
           Effect.forkScoped
         )

@@ -1,16 +1,16 @@
 /**
- * Marks of the question's terms that documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
+ * Masks of the question's terms that documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
  * a posting marks its document alone, and the groups are read off the documents afterwards; where many do, it marks the group, too.
  */
-import { int32 } from "./Slots.ts"
+import { int32 } from "./DocIds.ts"
 
-/** The marks of the question under way. */
-export class Marks {
-  // columns by slot
+/** The masks of the question under way. */
+export class TermMasks {
+  // columns by doc id
   /** The number of its group, counted from 1; 0: none. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Terms that a group holds, by group; of the slots of none, whatever they hold, all. */
+  /** Terms that a group holds, by group; of the doc ids of none, whatever they hold, all. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** Groups that hold a term: the first `#held`. */
   readonly #touched = int32()
@@ -21,25 +21,25 @@ export class Marks {
   /** The last group. */
   #last = 0
 
-  /** Puts a slot into a group; 0: into none. */
-  join(slot: number, group: number): void {
-    this.#groups.set(slot, group)
+  /** Puts a doc id into a group; 0: into none. */
+  join(doc: number, group: number): void {
+    this.#groups.set(doc, group)
     if (group === 0) return
     if (group >= this.#byGroup.data.length) this.#byGroup.set(group, 0)
     this.#touched.set(group, 0)
     this.#last = Math.max(this.#last, group)
   }
 
-  /** Makes room for so many slots. */
-  grow(slots: number): void {
-    for (const column of [this.#groups, this.#masks]) if (column.data.length < slots) column.set(slots - 1, 0)
+  /** Makes room for so many doc ids. */
+  grow(docs: number): void {
+    for (const column of [this.#groups, this.#masks]) if (column.data.length < docs) column.set(docs - 1, 0)
   }
 
-  groupOf(slot: number): number {
-    return this.#groups.data[slot]!
+  groupOf(doc: number): number {
+    return this.#groups.data[doc]!
   }
-  maskOf(slot: number): number {
-    return this.#masks.data[slot]!
+  maskOf(doc: number): number {
+    return this.#masks.data[doc]!
   }
   maskOfGroup(group: number): number {
     let mask = this.#byGroup.data[group]!
@@ -77,23 +77,23 @@ export class Marks {
     }
     const [groups, holders, masks] = [this.#groups.data, this.#holders[term]!, this.#masks.data]
     for (let i = from; i < end; i += 2) {
-      const slot = arena[i]!
-      masks[slot]! |= bit
-      holders[groups[slot]!] = 1
+      const doc = arena[i]!
+      masks[doc]! |= bit
+      holders[groups[doc]!] = 1
     }
   }
 
-  /** Reads off the marks of the slots between two places what their groups hold. */
-  gather(slots: Int32Array, from: number, end: number): void {
+  /** Reads off the masks of the doc ids between two places what their groups hold. */
+  gather(docs: Int32Array, from: number, end: number): void {
     const [groups, masks] = [this.#groups.data, this.#masks.data]
     const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
     let held = this.#held
     // no branch is taken: how many turns of a session match is mostly foreseen wrongly
     for (let i = from; i < end; i++) {
-      const slot = slots[i]!
-      const group = groups[slot]!
+      const doc = docs[i]!
+      const group = groups[doc]!
       const before = byGroup[group]!
-      const after = byGroup[group] = before | masks[slot]!
+      const after = byGroup[group] = before | masks[doc]!
       touched[held] = group
       held += +(before === 0) & +(after !== 0)
     }
@@ -117,15 +117,15 @@ export class Marks {
     return counts
   }
 
-  /** Forgets what was marked of a slot. */
-  forget(slot: number): void {
-    this.#masks.data[slot] = 0
+  /** Forgets what was marked of a doc id. */
+  forget(doc: number): void {
+    this.#masks.data[doc] = 0
   }
 
-  /** Forgets what was marked, of some slots or of all. */
-  clear(slots?: Int32Array): void {
-    if (slots === undefined) this.#masks.data.fill(0)
-    else for (let i = 0; i < slots.length; i++) this.#masks.data[slots[i]!] = 0
+  /** Forgets what was marked, of some doc ids or of all. */
+  clear(docs?: Int32Array): void {
+    if (docs === undefined) this.#masks.data.fill(0)
+    else for (let i = 0; i < docs.length; i++) this.#masks.data[docs[i]!] = 0
     for (let i = 0; i < this.#held; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
     this.#held = 0
     for (let term = 0; term < this.#many; term++) this.#holders[term]!.fill(0)

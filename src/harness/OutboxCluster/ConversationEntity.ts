@@ -30,7 +30,7 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import { MemoryId } from "../../domain/MemoryId.ts"
 import { isInternal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import { sleepOutside } from "../../host/EventLoop.ts"
+import { sleepLive } from "../../host/EventLoop.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionRunner from "../Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "../Outbox/OutboxLog.ts"
@@ -66,12 +66,12 @@ const protocol = [
 ] as const // `Entity` names its messages by the tuple
 
 /** The conversations of one outbox; `name` tells apart the outboxes of one cluster. An entity's id is that of its session row. */
-export type LineEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
+export type ConversationEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
 /** Makes the entity of the conversations of the outbox of this name. */
-export const make = (name: string): LineEntity => Entity.make(`Memory/Line/${name}`, protocol)
+export const make = (name: string): ConversationEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
 /** Sends messages to the owners of conversations, which are named by the ids of their session rows. */
-export interface LineClient {
+export interface ConversationClient {
   /** Says that a batch was appended. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
   /** Says that the session ended, or has waiting messages read at once. */
@@ -87,8 +87,8 @@ export interface LineClient {
 
 /** Makes a client. It retries messages that could not be sent, until the scope closes. */
 export const client = (
-  entity: LineEntity
-): Effect.Effect<LineClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
+  entity: ConversationEntity
+): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
   Effect.gen(function*() {
     const clientOf = yield* entity.client
     const { getShardId } = yield* Sharding.Sharding
@@ -146,7 +146,7 @@ const sent = (
 
 /** The conversations that this process owns, and what they are read with. */
 interface LineReader {
-  readonly lines: LineClient
+  readonly lines: ConversationClient
   readonly runner: ExtractionRunner.ExtractionRunner
   readonly workers: OutboxWorkers.OutboxWorkers
   readonly waits: Waits
@@ -184,8 +184,8 @@ export const makeWaits = (): Waits => {
  * conversation that moves to another owner is closed here, whatever waits in it.
  */
 export const serve = (
-  entity: LineEntity,
-  lines: LineClient,
+  entity: ConversationEntity,
+  lines: ConversationClient,
   runner: ExtractionRunner.ExtractionRunner,
   waits: Waits,
   options: Pick<OutboxWorkers.Options, "openLines" | "retry" | "trigger">
@@ -203,7 +203,7 @@ export const serve = (
   })
 
 /** Serves the messages of one conversation, for as long as this process owns it. */
-const handlers = (entity: LineEntity, reader: LineReader) =>
+const handlers = (entity: ConversationEntity, reader: LineReader) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
     const { runner, waits, workers } = reader
@@ -272,7 +272,7 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
  * model again. It waits ten seconds at most, since a store may never answer.
  */
 const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
-  Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepOutside("10 seconds")))
+  Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
 /** Waits for the batches that the trigger was told of, by place. */
 type Told = Map<number, Deferred.Deferred<void>>
@@ -286,7 +286,7 @@ const heard = (
   told: Told
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    yield* OutboxLog.hear(log, worker, { from, to, rows }, { id, revision })
+    yield* OutboxLog.observeAppend(log, worker, { from, to, rows }, { id, revision })
     if (rows.length === 0) return yield* Effect.as(worker.notify({ _tag: "TurnEnd" }), [])
     const look = Effect.map(
       OutboxLog.look(log, worker),

@@ -3,10 +3,10 @@ import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
 import * as Transaction from "../../src/storage/MemoryStore/internal/Transaction.ts"
 
-describe("Minting", () => {
+describe("IdGenerator", () => {
   it.effect("the ids of every tenant only increase, even if the clock goes back and idle tenants are dropped", () =>
     Effect.gen(function*() {
-      const { next } = yield* Transaction.makeMinting
+      const { next } = yield* Transaction.makeIdGenerator
       const lasts = new Map<string, string>()
       const round = (tenants: number) =>
         Effect.gen(function*() {

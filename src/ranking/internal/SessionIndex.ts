@@ -12,11 +12,11 @@
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
+import { float64, int32 } from "./DocIds.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
-import { Marks } from "./Marks.ts"
 import type { Outline } from "./Outline.ts"
 import { type Clues, type Form, isFirstPerson, isQuestion, type Ranker } from "./Ranker.ts"
-import { float64, int32 } from "./Slots.ts"
+import { TermMasks } from "./TermMasks.ts"
 import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
 /** Number of sessions that are told as worth most. */
@@ -45,21 +45,21 @@ export const noClues: Readonly<Clues> = {
 }
 
 /** The sessions of an index, and the turns of each. */
-export class Conversations {
+export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
   /** Sessions by number of the scope; and how many of these have turns that are not removed. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
   /** Groups are sessions: by their numbers plus 1. */
-  readonly marks = new Marks()
-  // columns by slot
+  readonly masks = new TermMasks()
+  // columns by doc id
   readonly #sequence = float64()
   readonly #place = int32()
   /** Signs of the text: two bits for each of `signs`, that it is known, and what it is. */
   readonly #form = int32()
-  readonly #recordOf: (slot: number) => Outline
-  // the question under way has these, as `contenders` was told
+  readonly #recordOf: (doc: number) => Outline
+  // the question under way has these, as `begin` was told
   #index: InvertedIndex | undefined
   #at = 0
   #isTimed = false
@@ -72,16 +72,16 @@ export class Conversations {
   #rarity = 0
   readonly #clues: Clues = { ...noClues }
 
-  /** `recordOf`: the record of a slot that is not removed. */
-  constructor(recordOf: (slot: number) => Outline) {
+  /** `recordOf`: the record of a doc id that is not removed. */
+  constructor(recordOf: (doc: number) => Outline) {
     this.#recordOf = recordOf
   }
 
   /** `scope` is the number of the record's. */
-  add(slot: number, scope: number, record: Outline): void {
+  add(doc: number, scope: number, record: Outline): void {
     const { sequence, session: name } = record.source
-    this.#form.set(slot, 0)
-    this.marks.join(slot, 0)
+    this.#form.set(doc, 0)
+    this.masks.join(doc, 0)
     if (name === undefined) return
     const key = `${scope} ${name}`
     let number = this.#numbers.get(key)
@@ -91,36 +91,36 @@ export class Conversations {
       const others = this.#byScope[scope] ??= []
       others.push(number)
     }
-    this.marks.join(slot, number + 1)
-    this.#sequence.set(slot, sequence ?? Infinity)
+    this.masks.join(doc, number + 1)
+    this.#sequence.set(doc, sequence ?? Infinity)
     const session = this.#sessions[number]!
     const last = session.turns.at(-1)
-    session.isTidy &&= last === undefined || this.#sequence.data[last]! < this.#sequence.data[slot]!
-    this.#place.set(slot, session.turns.push(slot) - 1)
+    session.isTidy &&= last === undefined || this.#sequence.data[last]! < this.#sequence.data[doc]!
+    this.#place.set(doc, session.turns.push(doc) - 1)
     session.ends = undefined
     if (session.live++ === 0) this.#live[scope] = (this.#live[scope] ?? 0) + 1
   }
 
-  remove(slot: number): void {
-    const session = this.#sessions[this.marks.groupOf(slot) - 1]
+  remove(doc: number): void {
+    const session = this.#sessions[this.masks.groupOf(doc) - 1]
     if (session === undefined) return
     if (--session.live === 0) this.#live[session.scope]! -= 1
     session.isTidy = false
     session.ends = undefined
-    this.marks.join(slot, 0)
+    this.masks.join(doc, 0)
   }
 
-  /** Begins with the question that the index has just matched: reads off the marks which terms each session holds. */
+  /** Begins with the question that the index has just matched: reads off the masks which terms each session holds. */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
-    const slots = index.scores.data.length
-    if (this.#form.data.length < slots) this.#form.set(slots, 0)
+    const docs = index.scores.data.length
+    if (this.#form.data.length < docs) this.#form.set(docs, 0)
     this.#index = index
     this.#isTimed = times !== undefined
     this.#isWhen = isWhen
     this.#at = view.at
     this.#weights = index.weights.slice(0, 31)
     this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
-    const counts = this.marks.counts(this.#weights.length)
+    const counts = this.masks.counts(this.#weights.length)
     const sessions = counts.some((count) => count > 0) ? this.#seen(view, index) : 0
     const rarities = counts.map((count) => count > 0 ? idf(sessions, count) : 0)
     this.#rarities = rarities
@@ -129,13 +129,13 @@ export class Conversations {
 
   /** The number of sessions of which any turn is seen. */
   #seen(view: View, index: InvertedIndex): number {
-    const isAlive = (slot: number) => index.until.data[slot]! > view.at
+    const isAlive = (doc: number) => index.until.data[doc]! > view.at
     let seen = 0
     for (const scope of view.scopes ?? this.#byScope.keys()) {
       if (view.whole) seen += this.#live[scope] ?? 0
       else {
         for (const number of this.#byScope[scope] ?? []) {
-          if (this.#sessions[number]!.turns.some((slot) => this.marks.groupOf(slot) === number + 1 && isAlive(slot))) {
+          if (this.#sessions[number]!.turns.some((doc) => this.masks.groupOf(doc) === number + 1 && isAlive(doc))) {
             seen++
           }
         }
@@ -148,7 +148,7 @@ export class Conversations {
     const session = this.#sessions[number]!
     if (!session.isTidy) {
       const sequence = this.#sequence.data
-      session.turns = session.turns.filter((slot) => this.marks.groupOf(slot) === number + 1)
+      session.turns = session.turns.filter((doc) => this.masks.groupOf(doc) === number + 1)
         .sort((a, b) =>
           sequence[a]! < sequence[b]!
             ? -1
@@ -158,7 +158,7 @@ export class Conversations {
             ? -1
             : 1
         )
-      session.turns.forEach((slot, place) => this.#place.data[slot] = place)
+      session.turns.forEach((doc, place) => this.#place.data[doc] = place)
       session.isTidy = true
     }
     return session
@@ -169,15 +169,15 @@ export class Conversations {
     return this.#tidied(session).turns
   }
 
-  /** Tells of each turn within reach of a slot, with its distance: below 0 before it. */
-  around(slot: number, tell: (slot: number, distance: number) => void): void {
-    const number = this.marks.groupOf(slot) - 1
+  /** Tells of each turn within reach of a doc id, with its distance: below 0 before it. */
+  around(doc: number, tell: (doc: number, distance: number) => void): void {
+    const number = this.masks.groupOf(doc) - 1
     if (number < 0) return
     const { turns } = this.#tidied(number)
     const sequence = this.#sequence.data
-    const own = sequence[slot]!
+    const own = sequence[doc]!
     if (own === Infinity) return
-    const place = this.#place.data[slot]!
+    const place = this.#place.data[doc]!
     for (let i = place - 1; i >= 0 && i >= place - steps; i--) {
       const distance = sequence[turns[i]!]! - own
       if (distance < -reach) break
@@ -195,7 +195,7 @@ export class Conversations {
     const later = (a: number, b: number) =>
       this.#endsOf(b)[1] - this.#endsOf(a)[1] || (this.#firstOf(a) < this.#firstOf(b) ? -1 : 1)
     const worths = new Float64Array(this.#sessions.length)
-    const held = Array.from(this.marks.touched, (group) => group - 1)
+    const held = Array.from(this.masks.touched, (group) => group - 1)
     for (const number of held) worths[number] = this.#shareOf(number)
     if (times === undefined) return bestFew(held, worths, later)
     const sessions = Array.from(view.scopes ?? this.#byScope.keys()).flatMap((scope) => this.#byScope[scope] ?? [])
@@ -209,7 +209,7 @@ export class Conversations {
 
   /** Returns the worth of a session by its terms. */
   #shareOf(number: number): number {
-    const mask = this.marks.maskOfGroup(number + 1)
+    const mask = this.masks.maskOfGroup(number + 1)
     return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#rarity
   }
 
@@ -225,39 +225,39 @@ export class Conversations {
     return session.ends = [this.#recordOf(turns[0]!).validAt, this.#recordOf(turns[turns.length - 1]!).validAt]
   }
 
-  /** Tells what is known of a slot, speakers aside. The answer is one object, which the next call changes. */
-  cluesOf(slot: number): Clues {
+  /** Tells what is known of a doc id, speakers aside. The answer is one object, which the next call changes. */
+  cluesOf(doc: number): Clues {
     const index = this.#index!
     const own = index.scores.data
-    const number = this.marks.groupOf(slot) - 1
+    const number = this.masks.groupOf(doc) - 1
     const clues = this.#clues
-    clues.words = own[slot]!
+    clues.words = own[doc]!
     clues.isTurn = number >= 0
-    clues.isQuestion = this.#is(slot, "isQuestion")
+    clues.isQuestion = this.#is(doc, "isQuestion")
     clues.isFirstPerson = false
-    clues.namesTime = this.#isWhen && this.#is(slot, "namesTime")
-    clues.validAt = this.#isTimed ? this.#recordOf(slot).validAt : 0
-    clues.length = index.lengthOf(slot)
-    if (number >= 0) this.#look(slot, number, index)
+    clues.namesTime = this.#isWhen && this.#is(doc, "namesTime")
+    clues.validAt = this.#isTimed ? this.#recordOf(doc).validAt : 0
+    clues.length = index.lengthOf(doc)
+    if (number >= 0) this.#look(doc, number, index)
     return clues
   }
 
   /** Reads what the turns around one say for it. */
-  #look(slot: number, number: number, index: InvertedIndex): void {
+  #look(doc: number, number: number, index: InvertedIndex): void {
     const clues = this.#clues
     const own = index.scores.data
-    const { marks } = this
+    const { masks } = this
     const until = index.until.data
     const sequence = this.#sequence.data
     const at = this.#at
-    const here = sequence[slot]!
-    let mask = marks.maskOf(slot)
+    const here = sequence[doc]!
+    let mask = masks.maskOf(doc)
     let near = 0
     let far = 0
     let reply = 0
     if (here !== Infinity) {
       const { turns } = this.#tidied(number)
-      const place = this.#place.data[slot]!
+      const place = this.#place.data[doc]!
       for (let side = -1; side <= 1; side += 2) {
         let next = 0
         let second = 0
@@ -267,7 +267,7 @@ export class Conversations {
           if (distance > reach) break
           const words = own[other]!
           if (words === 0 || distance === 0 || !(until[other]! > at)) continue
-          mask |= marks.maskOf(other)
+          mask |= masks.maskOf(other)
           if (distance === 2) {
             if (words > second) second = words
             continue
@@ -285,19 +285,19 @@ export class Conversations {
     clues.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
   }
 
-  /** Whether the text of a slot speaks in the first person. */
-  isFirstPerson(slot: number): boolean {
-    return this.#is(slot, "isFirstPerson")
+  /** Whether the text of a doc id speaks in the first person. */
+  isFirstPerson(doc: number): boolean {
+    return this.#is(doc, "isFirstPerson")
   }
 
   /** Reads one sign off a text when it is first asked for: patterns take longer than most of the rest. */
-  #is(slot: number, sign: keyof Form): boolean {
+  #is(doc: number, sign: keyof Form): boolean {
     const { known, read, value } = signs[sign]
-    const before = this.#form.data[slot]!
+    const before = this.#form.data[doc]!
     if ((before & known) !== 0) return (before & value) !== 0
-    const { body = "", form } = this.#recordOf(slot)
+    const { body = "", form } = this.#recordOf(doc)
     const is = form === undefined ? read(body) : form[sign]
-    this.#form.data[slot] = before | known | (is ? value : 0)
+    this.#form.data[doc] = before | known | (is ? value : 0)
     return is
   }
 }

@@ -12,13 +12,16 @@ import * as Embedder from "../host/Embedder.ts"
 import type * as MemoryStore from "./MemoryStore.ts"
 
 /** Vectors by their text. */
-export type Vectors = ReadonlyMap<string, Float32Array>
+export type VectorsByText = ReadonlyMap<string, Float32Array>
 
 /** The vectors of a store, made by an embedder. Active where both have vectors: else it does nothing, which is no failure. */
-export interface Embedding {
+export interface EmbeddingSync {
   readonly active: boolean
   /** Embeds each text once; empty where not active. */
-  readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError.MemoryError>
+  readonly of: (
+    texts: Iterable<string>,
+    purpose: Embedder.Purpose
+  ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
   /** Embeds a text to search by; fails with `unsupported` where not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
   /** Stores the vectors of these records for the tenant, making those that `known` lacks. Returns how many it made. */
@@ -26,20 +29,21 @@ export interface Embedding {
     tenant: string,
     records: ReadonlyArray<MemoryRecord>,
     purpose: Embedder.Purpose,
-    known?: Vectors
+    known?: VectorsByText
   ) => Effect.Effect<number, MemoryError.MemoryError>
   /** Embeds every text of every tenant that the store has no vector for, and returns how many vectors were made. */
   readonly missing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
 /** Makes the embedding of a store with an embedder. */
-export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Embedding => {
+export const make = (store: MemoryStore.Service, embedder: Embedder.Service): EmbeddingSync => {
   const vectors = embedder.dimensions > 0 ? store.vectors : Option.none<MemoryStore.Vectors>()
 
   const embed = (texts: ReadonlyArray<string>, purpose: Embedder.Purpose) =>
     texts.length === 0
-      ? Effect.succeed<Vectors>(new Map())
-      : Effect.map(embedder.embed(texts, purpose), (made): Vectors => new Map(texts.map((text, i) => [text, made[i]!]))) // one vector each
+      ? Effect.succeed<VectorsByText>(new Map())
+      : Effect.map(embedder.embed(texts, purpose), (made): VectorsByText =>
+        new Map(texts.map((text, i) => [text, made[i]!]))) // one vector each
 
   if (Option.isNone(vectors)) {
     const none = Effect.succeed(0)
@@ -131,10 +135,10 @@ export const queryOf = (
 const batch = 256
 
 /** The part of an embedding that a recall needs. */
-export interface Embeds extends Pick<Embedding, "active" | "query"> {}
+export interface QueryEmbedder extends Pick<EmbeddingSync, "active" | "query"> {}
 
 /** Embeds questions with an embedder. */
-export const by = (embedder: Embedder.Service): Embeds => ({
+export const embedderOf = (embedder: Embedder.Service): QueryEmbedder => ({
   active: embedder.dimensions > 0,
   query: queryBy(embedder)
 })
@@ -144,7 +148,7 @@ export const by = (embedder: Embedder.Service): Embeds => ({
  * in the mode `vector`.
  */
 export const recall = (
-  embedding: Embeds,
+  embedding: QueryEmbedder,
   query: MemoryQuery,
   search: (query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
 ): Effect.Effect<SearchResult, MemoryError.MemoryError> =>

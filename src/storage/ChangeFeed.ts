@@ -23,14 +23,14 @@ export interface Change {
 export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
 /** The listeners to one store's changes. */
-export interface Changes {
+export interface ChangeFeed {
   /** Passes each event to the viewers that may see it, in order. Never waits. Cost per event: the listeners of the tenant. */
   readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
   /** The same, within a synchronous step at a time in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
    * Streams the changes that the viewer may see, from the moment the stream is run. Other changes do not enter its buffer,
-   * however many there are. A stream that falls more than `ChangesCapacity` of its own changes behind fails with `unavailable`.
+   * however many there are. A stream that falls more than `ChangeFeedCapacity` of its own changes behind fails with `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /** Streams the events of a tenant as `heard` makes them; `undefined` does not enter the buffer. */
@@ -40,8 +40,8 @@ export interface Changes {
 }
 
 /** Number of its own changes by which a stream may fall behind. Read as the stream is run. Default 65,536. */
-export class ChangesCapacity
-  extends Context.Reference<ChangesCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
+export class ChangeFeedCapacity
+  extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}
 
 /** A stream that listens. */
@@ -53,20 +53,20 @@ interface Listener {
 }
 
 /** Makes a feed without listeners. */
-export const make = (): Changes => {
+export const make = (): ChangeFeed => {
   const listeners = new Set<Listener>()
 
-  const unsafePublish: Changes["unsafePublish"] = (tenant, events, now) => {
+  const unsafePublish: ChangeFeed["unsafePublish"] = (tenant, events, now) => {
     for (const listener of listeners) {
       if (listener.tenant === tenant && !events.every((event) => listener.hear(event, now))) listener.fail()
     }
   }
-  const stream: Changes["stream"] = <A>(
+  const stream: ChangeFeed["stream"] = <A>(
     tenant: string,
     heard: (event: Engine.Event, now: number) => A | undefined
   ) =>
     Stream.unwrapScoped(Effect.gen(function*() {
-      const capacity = yield* ChangesCapacity
+      const capacity = yield* ChangeFeedCapacity
       const mailbox = yield* Mailbox.make<A, MemoryError.MemoryError>({ capacity, strategy: "dropping" })
       const listener: Listener = {
         tenant,
@@ -90,13 +90,13 @@ export const make = (): Changes => {
       listeners.size === 0 || events.length === 0
         ? Effect.void
         : Effect.map(Clock.currentTimeMillis, (now) => unsafePublish(tenant, events, now)),
-    of: (viewer) => stream(Viewer.tenantOf(viewer), said(viewer)),
+    of: (viewer) => stream(Viewer.tenantOf(viewer), visibleChange(viewer)),
     stream
   }
 }
 
 /** Returns the change that a viewer sees of an event, if any. A record that becomes invisible to it appears as forgotten. */
-export const said = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
+export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)
   if ("issue" in event) return isSystem ? Issue.make({ error: event.issue }) : undefined
   const seen = (record: Pick<MemoryRecord, "scope" | "expiresAt"> | undefined): boolean =>

@@ -17,7 +17,7 @@ import * as Scope from "effect/Scope"
 import type { Files, OpenFile } from "./DirectFiles.ts"
 
 /** A file of ours, held open: no other file has its inode meanwhile. */
-export interface Claim<E = PlatformError> {
+export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
   /** Whether the folder of the turn was there when the path was taken: it was taken from inside that folder. */
   readonly isInTurn: boolean
@@ -28,7 +28,7 @@ export interface Claim<E = PlatformError> {
 }
 
 /** The file that is kept, and its first name. */
-interface Kept extends Claim {
+interface HeldFile extends ExclusiveFile {
   readonly name: string
   /** Whether a second name has the same inode here. */
   readonly hasTwoNames: boolean
@@ -48,11 +48,11 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     // a scope that begins here: whatever is added to ours later ends before it, and may claim until then
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
-    let kept: Kept | undefined
+    let kept: HeldFile | undefined
     let isOver = false
     yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // the kept file is closed after this, and none is kept any more
 
-    const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<Claim, PlatformError> =>
+    const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<ExclusiveFile, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
         ino: Option.getOrElse(ino, () => 0),
         isInTurn: false,
@@ -60,7 +60,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
     /** A full disk has room for an empty file, and whoever purges needs the lock. */
-    const marked = (claim: Pick<Claim, "write">, text: string) =>
+    const marked = (claim: Pick<ExclusiveFile, "write">, text: string) =>
       Effect.catchIf(claim.write(text), isFull, () => Effect.void)
     const inodeAt = (path: string): Effect.Effect<number | undefined> =>
       Effect.suspend(() => {
@@ -74,7 +74,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     const removed = (path: string, ino: number) =>
       Effect.flatMap(inodeAt(path), (now) => now === ino ? fs.remove(path) : Effect.void)
 
-    const keep = (n = 0): Effect.Effect<Kept, PlatformError> =>
+    const keep = (n = 0): Effect.Effect<HeldFile, PlatformError> =>
       Effect.gen(function*() {
         const name = `${folder}/claim.${n}`
         const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
@@ -115,7 +115,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     })
 
     /** Gives the kept file the path, or finds that it has it, from a claim that could not be ended. */
-    const linked = (file: Kept, path: string): Effect.Effect<Option.Option<Claim>, PlatformError> =>
+    const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
         onFailure: (error) => isTaken(error) ? Effect.succeed(false) : Effect.fail(error),
         onSuccess: () => Effect.succeed(true)
@@ -127,7 +127,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
             ? Effect.as(forgotten, Option.none())
             : Effect.succeedNone)
       ))
-    const alone = (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError> =>
+    const alone = (path: string, text: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.flatMap(Scope.make(), (scope) => {
         const close = Scope.close(scope, Exit.void)
         return Effect.flatMap(fs.open(path, { flag: "wx", mode: 0o600 }), (file) => claimOf(file, close)).pipe(
@@ -139,7 +139,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         )
       })
 
-    return (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError> =>
+    return (path: string, text: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.suspend(() =>
         Effect.flatMap(isOver ? Effect.succeed(undefined) : known, (file) =>
           file?.hasTwoNames === true

@@ -3,15 +3,15 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
-import * as Check from "../../src/domain/Check.ts"
 import { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import { Draft, Patch } from "../../src/domain/MemoryRecord.ts"
+import * as Validation from "../../src/domain/Validation.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 
 const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyArray<string> =>
   Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "error" })(input), {
-    onLeft: (error) => Check.lines(error),
+    onLeft: (error) => Validation.lines(error),
     onRight: () => []
   })
 
@@ -55,7 +55,7 @@ describe("Check", () => {
   })
 
   it("takes no time below zero and no number that is none, and zero where zero is meant", () => {
-    const issues = (value: unknown) => Check.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // past the compiler
+    const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // past the compiler
     assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
       1,
       1,

@@ -14,7 +14,7 @@
 export const format = 3
 
 /** The parts of an index that are packed; the head is JSON. */
-export interface Packed {
+export interface IndexParts {
   readonly head: unknown
   readonly columns: ReadonlyArray<Int32Array>
   readonly bytes: Uint8Array
@@ -27,12 +27,12 @@ export interface Encoded {
   readonly ends: Int32Array
 }
 
-/** Numbers by which slots and scopes are written: those of a scope ascend, and −1 stands for a slot that is left out. */
+/** Numbers by which doc ids and scopes are written: those of a scope ascend, and −1 stands for a doc id that is left out. */
 export interface Numbering {
-  readonly slots: Int32Array
+  readonly docs: Int32Array
   /** Absent: scopes have the numbers that they have. */
   readonly scopes?: Int32Array | undefined
-  /** Whether no slot that is left out has postings. */
+  /** Whether no doc id that is left out has postings. */
   readonly isWhole: boolean
 }
 
@@ -50,7 +50,7 @@ export function* encoding(
   scopes: ReadonlyArray<unknown>,
   columns: ReadonlyArray<Int32Array>,
   postings: Generator<number, Encoded>
-): Generator<number, Packed> {
+): Generator<number, IndexParts> {
   const { ends, lists, terms } = yield* postings
   return { head: { terms, scopes }, columns: [...columns, ends], bytes: lists }
 }
@@ -64,7 +64,7 @@ export const ended = <A>(steps: Generator<number, A>): A => {
 }
 
 /** Packs the parts into one run of bytes, in steps told in units of 0.1 µs. */
-export function* pack({ bytes, columns, head }: Packed): Generator<number, Uint8Array<ArrayBuffer>> {
+export function* pack({ bytes, columns, head }: IndexParts): Generator<number, Uint8Array<ArrayBuffer>> {
   const json = JSON.stringify(head)
   yield json.length >> 6
   const text = new TextEncoder().encode(json)
@@ -98,7 +98,7 @@ const copied = 1_048_576
  * Unpacks what `pack` returned, as views: the bytes are theirs from now on, and must begin at a multiple of 4. `undefined`: the
  * bytes are of another format.
  */
-export const unpack = (all: Uint8Array): Packed | undefined => {
+export const unpack = (all: Uint8Array): IndexParts | undefined => {
   if (all.length < 12) return undefined
   const words = new Int32Array(all.buffer, all.byteOffset, all.length >> 2)
   if (words[0] !== format) return undefined

@@ -1,6 +1,6 @@
 /**
- * The vault as this process knows it: files, rows, indexes, and the files that are no record. A look at the folder makes
- * it current and says what has changed; nothing but a look, or a write of ours, takes a row away. Files, claims and catalogs
+ * The vault as this process knows it: files, rows, indexes, and the files that are no record. A scan of the folder makes
+ * it current and says what has changed; nothing but a scan, or a write of ours, takes a row away. Files, claims and indexes
  * change together or not at all.
  */
 import * as Clock from "effect/Clock"
@@ -10,20 +10,20 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Embeddings } from "../../../ranking/VectorIndex.ts"
-import * as Catalog from "../../Catalog.ts"
-import type { Event } from "../../Changes.ts"
+import type { Event } from "../../ChangeFeed.ts"
 import type { Stored } from "../../MemoryStore.ts"
-import * as Row from "../../Version.ts"
-import type { Disk } from "./Disk.ts"
+import * as Revision from "../../Revision.ts"
+import * as TenantIndex from "../../TenantIndex.ts"
 import type * as Document from "./Document.ts"
 import * as FileReader from "./FileReader.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
-import * as Moves from "./Moves.ts"
+import * as MoveDetection from "./MoveDetection.ts"
 import { type Ahead, type Bad, type Entry, type Found, nowhere } from "./VaultFile.ts"
 import * as VaultFile from "./VaultFile.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** A change that a look found, to be published. */
+/** A change that a scan found, to be published. */
 export interface News {
   readonly tenant: string
   readonly event: Event
@@ -32,7 +32,7 @@ export interface News {
 }
 
 /** The state of a vault, as this process knows it. */
-export interface Mirror {
+export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly entries: () => ReadonlyArray<Entry>
   /**
@@ -42,7 +42,7 @@ export interface Mirror {
   readonly changed: Map<string, Found>
   /** Every path that claims the id. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
-  readonly catalog: (tenant: string) => Catalog.Catalog
+  readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
   /** The error for which a path, or a folder above it, cannot be looked at at present. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
@@ -51,45 +51,45 @@ export interface Mirror {
   /** The error for which the file at a path is no record, or keeps its last good revision; `undefined` where there is none. */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Takes in what we wrote, which the next look holds against its file. `undefined`: we removed the file. */
+  /** Takes in what we wrote, which the next scan holds against its file. `undefined`: we removed the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
-  /** Takes an entry of the snapshot in, before the first look. Says nothing of it to anybody. */
+  /** Takes an entry of the snapshot in, before the first scan. Says nothing of it to anybody. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
   /** Looks at every file. Cost: a `stat` each, and a read of those that changed and of a sample of the others. */
-  readonly look: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
+  readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
   /** The last good revision of a file that cannot be looked at; `undefined` where the history lost it, too. */
   readonly lastGood: (
     place: Place,
     damage: MemoryError.MemoryError
   ) => Effect.Effect<Entry | undefined, MemoryError.MemoryError>
   /** Looks at the files at these paths. */
-  readonly lookAt: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
+  readonly scanPaths: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
 
 const concurrency = 32
-/** Files after which the event loop turns: a look at one that is as it was takes some microseconds. */
+/** Files after which the event loop turns: a scan of one that is as it was takes some microseconds. */
 const perTurn = 512
 /** Paths after which it turns where none is looked at. */
 const atATime = 16_384
 
-/** Settings of a mirror. */
-export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
+/** Settings of a vault's state. */
+export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Begins a look, and completes what it found. */
+  /** Begins a scan, and completes what it found. */
   readonly ahead: Ahead["begin"]
 }
 
-/** Makes the mirror of a vault. It is empty until a look, `set` or `restore`. */
-export const make = (disk: Disk, history: History, context: Options): Mirror => {
+/** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
+export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new Map<string, Entry | Bad>()
   const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // the files that claim one id of a tenant, the best first
-  const catalogs = new Map<string, Catalog.Catalog>()
+  const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /** Time, by `epoch`, from when on a file that was seen or written is known to be as it is. */
   const touched = new Map<string, number>()
-  /** Time from when on every file is known to be as it is: the beginning of the last look at all of them. */
+  /** Time from when on every file is known to be as it is: the beginning of the last scan of all of them. */
   let seen = 0
   const changed = new Map<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -97,19 +97,19 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   let epoch = 0
 
   const entry = (tenant: string, id: MemoryId): Entry | undefined => claims.get(tenant)?.get(id)?.[0]
-  const made = (tenant: string) => Catalog.make({ ...context, embeddings: context.embeddings(tenant) })
+  const made = (tenant: string) => TenantIndex.make({ ...context, embeddings: context.embeddings(tenant) })
   const trouble = (path: string) => {
     for (const [at, error] of troubles) if (path === at || path.startsWith(`${at}/`)) return error
     return undefined
   }
-  const catalog = (tenant: string): Catalog.Catalog => {
-    const known = catalogs.get(tenant)
+  const tenantIndex = (tenant: string): TenantIndex.TenantIndex => {
+    const known = tenantIndexes.get(tenant)
     if (known) return known
     const fresh = made(tenant)
-    catalogs.set(tenant, fresh)
+    tenantIndexes.set(tenant, fresh)
     return fresh
   }
-  const rowOf = (tenant: string, record: MemoryRecord): Stored => Row.rowOf(context.kinds, tenant, record)
+  const rowOf = (tenant: string, record: MemoryRecord): Stored => Revision.rowOf(context.kinds, tenant, record)
 
   const set = (path: string, next: Found, at = ++epoch): ReadonlyArray<News> => {
     touched.set(path, at)
@@ -147,31 +147,31 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     const before = entry(tenant, id)
     const after = reclaim(one, path, next)
     if (before?.row === after?.row) return []
-    catalog(tenant).set(id, after?.row)
+    tenantIndex(tenant).set(id, after?.row)
     const event: Event = { id, before: before?.row.record, after: after?.row.record, by: "there" }
     return [{ tenant, event, was: before }]
   }
 
-  /** A file that is held against its `stat` of before, and not read: what most are at most looks. */
-  const heldAgainst = (path: string, { sampled, walked }: Look): Entry | Bad | undefined => {
+  /** A file that is held against its `stat` of before, and not read: what most are at most scans. */
+  const heldAgainst = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
-    return walked.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
+    return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
       ? known
       : undefined
   }
   /** Puts into `found` what lies at the path, unless it is as it was. */
-  const inspect = (path: string, look: Look, { found, times }: Findings) => {
-    const known = heldAgainst(path, look)
+  const inspect = (path: string, scan: Scan, { found, times }: Findings) => {
+    const known = heldAgainst(path, scan)
     const anew = () => {
       times.set(path, ++epoch)
-      return Effect.map(examined(path, look.walked.has(path)), (file) => void found.set(path, file))
+      return Effect.map(examined(path, scan.listed.has(path)), (file) => void found.set(path, file))
     }
-    return known === undefined ? anew() : disk.ifChanged(path, known.stat, anew)
+    return known === undefined ? anew() : fs.ifChanged(path, known.stat, anew)
   }
-  const reader = FileReader.make(disk, history, context, { entry, file: (path) => files.get(path), rowOf })
+  const reader = FileReader.make(fs, history, context, { entry, file: (path) => files.get(path), rowOf })
   /** A file that cannot be read now is not a file that is gone: it is as it was last. */
-  const examined = (path: string, walked: boolean): Effect.Effect<Found> =>
-    reader.examine(path, walked).pipe(
+  const examined = (path: string, listed: boolean): Effect.Effect<Found> =>
+    reader.examine(path, listed).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
       Effect.catchAll((error) => {
         troubles.set(path, error)
@@ -179,30 +179,30 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       })
     )
 
-  const walk = VaultFile.walk(disk, (folder, error) => {
+  const listFiles = VaultFile.listFiles(fs, (folder, error) => {
     troubles.set(folder, error)
     return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
   })
-  const inspectAll = (paths: ReadonlyArray<string>, look: Look, findings: Findings) =>
+  const inspectAll = (paths: ReadonlyArray<string>, scan: Scan, findings: Findings) =>
     Effect.gen(function*() {
       const left: Array<string> = []
       yield* EventLoop.forEach(paths, perTurn, (path) => {
-        const known = heldAgainst(path, look)
-        if (known === undefined || !disk.isAsBefore(path, known.stat)) left.push(path)
+        const known = heldAgainst(path, scan)
+        if (known === undefined || !fs.isAsBefore(path, known.stat)) left.push(path)
       })
       let next = 0
       const lane = Effect.whileLoop({
         while: () => next < left.length,
-        body: () => inspect(left[next++]!, look, findings), // the loop stays within `left`
+        body: () => inspect(left[next++]!, scan, findings), // the loop stays within `left`
         step: () => undefined
       })
       yield* Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
     })
   /**
    * Finds the notes that moved: where one is gone, looks for files that nobody knows yet, anywhere and once more, since a
-   * file may have moved to where this look had been already.
+   * file may have moved to where this scan had been already.
    */
-  const followMoves = (findings: Findings, { isFirst }: Look) =>
+  const followMoves = (findings: Findings, { isFirst }: Scan) =>
     Effect.gen(function*() {
       const { found } = findings
       const absent: Array<Entry> = []
@@ -211,37 +211,37 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         if (known?._tag === "Entry") absent.push(known)
       })
       const isKnown = (path: string) => files.has(path) || found.get(path) !== undefined || trouble(path) !== undefined
-      const gone = yield* Moves.gone(context, history, absent, isFirst ? isKnown : undefined)
+      const gone = yield* MoveDetection.gone(context, history, absent, isFirst ? isKnown : undefined)
       if (gone.length === 0) return []
-      const walked = (yield* walk).filter((path) => !found.has(path) && !files.has(path))
-      yield* inspectAll(walked, { ...named, isFirst, walked: new Set(walked) }, findings)
-      const moved = yield* Moves.find({ context, disk, history, reader }, gone, found, (path) => files.get(path))
+      const listed = (yield* listFiles).filter((path) => !found.has(path) && !files.has(path))
+      yield* inspectAll(listed, { ...named, isFirst, listed: new Set(listed) }, findings)
+      const moved = yield* MoveDetection.find({ context, fs, history, reader }, gone, found, (path) => files.get(path))
       for (const entry of moved) found.set(entry.path, entry)
       return moved
     })
 
-  const lookAt = (paths: ReadonlyArray<string>, look: Look = named): ReturnType<Mirror["lookAt"]> =>
+  const scanPaths = (paths: ReadonlyArray<string>, scan: Scan = named): ReturnType<VaultState["scanPaths"]> =>
     Effect.gen(function*() {
       const began = ++epoch
       const findings: Findings = { found: new Map(), times: new Map() }
       const { found, times } = findings
       const complete = context.ahead()
       const isComplete = complete({
-        isFirst: look.isFirst,
+        isFirst: scan.isFirst,
         found,
         known: (path) => files.get(path),
         confirm: (path) => times.set(path, ++epoch)
       })
       reader.begin()
-      yield* inspectAll(paths, look, findings)
-      if (!(yield* isComplete)) return yield* lookAround(look.isFirst)
+      yield* inspectAll(paths, scan, findings)
+      if (!(yield* isComplete)) return yield* scanAll(scan.isFirst)
       const completed = found.size
-      const moved = yield* followMoves(findings, look)
-      if (found.size > completed && !(yield* isComplete)) return yield* lookAround(look.isFirst)
+      const moved = yield* followMoves(findings, scan)
+      if (found.size > completed && !(yield* isComplete)) return yield* scanAll(scan.isFirst)
       const news: Array<News> = []
       const settle = (path: string) => {
         const at = times.get(path) ?? began
-        if (Math.max(touched.get(path) ?? 0, seen) > at) return // seen, or written, later than by this look
+        if (Math.max(touched.get(path) ?? 0, seen) > at) return // seen, or written, later than by this scan
         news.push(...set(path, found.get(path), at))
       }
       // a record that moved is there before it is gone
@@ -250,24 +250,24 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      const stretch = look.isFirst ? 256 : Infinity // later, readers see all of it at once
+      const stretch = scan.isFirst ? 256 : Infinity // later, readers see all of it at once
       yield* EventLoop.forEach(order, stretch, settle)
-      if (look.isWhole) seen = Math.max(seen, began)
+      if (scan.isWhole) seen = Math.max(seen, began)
       return news
     })
 
-  const lookAround = (isFirst: boolean): Mirror["look"] =>
+  const scanAll = (isFirst: boolean): VaultState["scan"] =>
     Effect.gen(function*() {
       troubles.clear()
       const known = Array.from(files.keys())
-      const paths = Array.from(yield* walk)
-      const walked = new Set<string>()
-      yield* EventLoop.forEach(Array.from(paths), atATime, (path) => walked.add(path))
+      const paths = Array.from(yield* listFiles)
+      const listed = new Set<string>()
+      yield* EventLoop.forEach(Array.from(paths), atATime, (path) => listed.add(path))
       const sampled = sampling.next(known, yield* Clock.currentTimeMillis)
       yield* EventLoop.forEach(known, atATime, (path) => {
-        if (!walked.has(path)) paths.push(path)
+        if (!listed.has(path)) paths.push(path)
       })
-      return yield* lookAt(paths, { isFirst, isWhole: true, sampled, walked })
+      return yield* scanPaths(paths, { isFirst, isWhole: true, sampled, listed })
     })
 
   return {
@@ -279,8 +279,8 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     },
     changed,
     paths: (tenant, id) => (claims.get(tenant)?.get(id) ?? none).map(({ path }) => path),
-    catalog: (tenant) => catalogs.get(tenant) ?? made(tenant),
-    tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
+    tenantIndex: (tenant) => tenantIndexes.get(tenant) ?? made(tenant),
+    tenants: () => Array.from(tenantIndexes).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     trouble,
     isTroubled: () => troubles.size > 0,
     issue: (path) => {
@@ -304,41 +304,41 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     restore: (entry) => {
       files.set(entry.path, entry)
       const isBest = reclaim(entry, entry.path, entry) === entry
-      if (isBest) catalog(entry.tenant).set(entry.row.record.id, entry.row)
+      if (isBest) tenantIndex(entry.tenant).set(entry.row.record.id, entry.row)
     },
     rowOf,
-    look: Effect.suspend(() => {
+    scan: Effect.suspend(() => {
       const isFirst = !hasLooked
       hasLooked = true
-      return lookAround(isFirst)
+      return scanAll(isFirst)
     }),
     lastGood: (place, damage) =>
       place.path === null
         ? Effect.succeed(undefined)
         : reader.lastGood(place.path, place, { stat: nowhere, settled: false, hash: "", damage }),
-    lookAt: (paths) => lookAt(paths)
+    scanPaths: (paths) => scanPaths(paths)
   }
 }
 
 const none: ReadonlyArray<Entry> = []
 
-/** A look at files. */
-interface Look {
+/** A scan of files. */
+interface Scan {
   /** Files that were come by from the root, with no link on the way. */
-  readonly walked: ReadonlySet<string>
+  readonly listed: ReadonlySet<string>
   /** Files that are read though they seem to be as they were. */
   readonly sampled: ReadonlySet<string>
   /** Nobody reads yet: what was found may be taken in with pauses. */
   readonly isFirst: boolean
-  /** It is a look at every file. */
+  /** It is a scan of every file. */
   readonly isWhole: boolean
 }
-/** The findings of a look so far: files, and the time, by `epoch`, from when on each is known to be as it was found. */
+/** The findings of a scan so far: files, and the time, by `epoch`, from when on each is known to be as it was found. */
 interface Findings {
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
 }
-const named: Look = { walked: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
+const named: Scan = { listed: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
 
 /** Orders two files with one id: the one at its canonical place first, then the one we signed, then the later revision. */
 const better = (a: Entry, b: Entry): number =>
@@ -348,4 +348,4 @@ const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 
 /** The tenant in whose folder a file lies, whatever its text says. */
-const tenantOf = (path: string): string => Layout.idOf(Layout.placeOf(path).tenant ?? "default") ?? "default"
+const tenantOf = (path: string): string => Layout.idOf(Layout.parsePath(path).tenant ?? "default") ?? "default"

@@ -15,8 +15,8 @@ import * as Random from "effect/Random"
 import * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, id, listed, put } from "../../src/testing/Sample.ts"
 import { calling } from "./Calls.ts"
 import { files, opened, place, platformWith } from "./Place.ts"
@@ -34,8 +34,8 @@ const failure: PlatformError = new SystemError({
 
 type Platform = Layer.Layer<FileSystem.FileSystem | Path.Path>
 const lockOf = (root: string, platform: Platform = NodeContext.layer, seed = "a") =>
-  Effect.provide(Disk.make(root), platform).pipe(
-    Effect.flatMap((disk) => Lock.make(disk, Duration.millis(30))),
+  Effect.provide(VaultFileSystem.make(root), platform).pipe(
+    Effect.flatMap((fs) => Lock.make(fs, Duration.millis(30))),
     Effect.withRandom(Random.make(seed))
   )
 /** A file system where a file has one name. */
@@ -153,7 +153,7 @@ describe("a lock on a disk where each name of a file has an inode number of its 
     }))
 })
 
-describe("leftovers of a turn that was ended", () => {
+describe("temporary files of a turn that was ended", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -170,12 +170,12 @@ describe("leftovers of a turn that was ended", () => {
     it.scopedLive(`keeps nobody from ending the next one of its process: ${name}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
-        const disk = yield* Disk.make(root)
+        const vaultFs = yield* VaultFileSystem.make(root)
         make(path.join(root, ".effect-memory/turns/abc.ended"))
         for (const hasTurn of [true, false, true]) {
           if (hasTurn) fs.mkdirSync(path.join(root, ".effect-memory/turns/abc"), { recursive: true })
           if (hasTurn) fs.writeFileSync(path.join(root, ".effect-memory/turns/abc/1"), "half a rec")
-          yield* disk.end("abc")
+          yield* vaultFs.end("abc")
           assert.deepStrictEqual(fs.readdirSync(path.join(root, ".effect-memory/turns")), [])
         }
         // and a lock of that process is stolen

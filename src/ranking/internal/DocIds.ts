@@ -1,6 +1,6 @@
 /**
- * The slots of an index: a slot is the number of one of its records. Columns of numbers by slot, arenas of lists of slots,
- * the scopes, and the best few of many slots.
+ * The doc ids of an index: a doc id is the number of one of its records. Columns of numbers by doc id, arenas of their lists,
+ * the scopes, and the best few of many.
  */
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
@@ -32,7 +32,7 @@ export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
 /** Makes a column of numbers. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
-/** Numbers of a slot in a column that holds several of each, side by side. */
+/** Numbers of a doc id in a column that holds several of each, side by side. */
 export const stride = 4
 
 /** Logarithm of the numbers in a segment. A place is the number of its segment, then that within the segment. */
@@ -117,7 +117,7 @@ export class Arena {
   }
 }
 
-/** The scopes of an index by number, so that each slot needs only a number, and what a viewer sees is a set of numbers. */
+/** The scopes of an index by number, so that each doc id needs only a number, and what a viewer sees is a set of numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
@@ -172,25 +172,25 @@ const internal = MemoryScope.key(MemoryScope.Internal)
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
 
-/** Most slots that a scope is given at once. */
+/** Most doc ids that a scope is given at once. */
 const mostRoom = 1_024
 
 /**
- * Slots of the documents of each scope. Those of one scope lie side by side, so that a question that walks scope by scope reads and
- * writes what is in the processor's nearest cache: a scope that has filled its slots is given as many again, up to 1,024.
+ * Doc ids of the documents of each scope. Those of one scope lie side by side, so that a question that walks scope by scope reads and
+ * writes what is in the processor's nearest cache: a scope that has filled its doc ids is given as many again, up to 1,024.
  */
-export class ScopeSlots {
-  /** Slots given to scopes: those of documents, of removed ones, and those that wait for one. */
+export class ScopeDocs {
+  /** Doc ids given to scopes: those of documents, of removed ones, and those that wait for one. */
   end = 0
   // columns by scope
-  /** The slot of its last document, plus 1; how many slots wait behind that; and how many documents came. */
+  /** The doc id of its last document, plus 1; how many doc ids wait behind that; and how many documents came. */
   readonly #last = int32()
   readonly #room = int32()
   readonly #filled = int32()
-  /** Slot before in the same scope, plus 1, by slot. */
+  /** Doc id before in the same scope, plus 1, by doc id. */
   readonly #before = int32()
 
-  /** Returns the slot of a scope's next document; where that is new, `end` grows. */
+  /** Returns the doc id of a scope's next document; where that is new, `end` grows. */
   next(scope: number): number {
     if (this.last(scope) >= 0 && this.#room.data[scope]! > 0) {
       this.#room.data[scope]! -= 1
@@ -202,28 +202,28 @@ export class ScopeSlots {
     return this.end - room
   }
 
-  /** Takes a slot for a document of a scope. */
-  take(scope: number, slot: number): void {
+  /** Takes a doc id for a document of a scope. */
+  take(scope: number, doc: number): void {
     const last = this.last(scope)
-    this.#before.set(slot, last + 1)
+    this.#before.set(doc, last + 1)
     this.#filled.set(scope, last < 0 ? 1 : this.#filled.data[scope]! + 1)
-    this.#last.set(scope, slot + 1)
+    this.#last.set(scope, doc + 1)
     this.#room.set(scope, last < 0 ? 0 : this.#room.data[scope]!)
-    if (slot >= this.end) this.end = slot + 1
+    if (doc >= this.end) this.end = doc + 1
   }
 
-  /** The slot of a scope's last document; −1: none. */
+  /** The doc id of a scope's last document; −1: none. */
   last(scope: number): number {
     return scope < this.#last.data.length ? this.#last.data[scope]! - 1 : -1
   }
-  /** The slot before in the same scope; −1: none. */
-  before(slot: number): number {
-    return this.#before.data[slot]! - 1
+  /** The doc id before in the same scope; −1: none. */
+  before(doc: number): number {
+    return this.#before.data[doc]! - 1
   }
 }
 
 /** The `limit`-th best score so far, which the next one must exceed to matter. */
-export class Bar {
+export class ScoreThreshold {
   /** −Infinity until there are `limit` scores. */
   value = -Infinity
   readonly #limit: number
@@ -268,82 +268,82 @@ export class Bar {
 }
 
 /**
- * Returns the best `limit` of the first `count` slots: highest score first, ties as `tie` has them. Cost: a comparison for
+ * Returns the best `limit` of the first `count` doc ids: highest score first, ties as `tie` has them. Cost: a comparison for
  * most, and for those that share the `limit`-th best score a call of `tie`.
  */
 export const topK = (
-  slots: Int32Array,
+  docs: Int32Array,
   count: number,
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number
-): Array<number> => bestOf(slots, count, scores, limit, tie).sort((a, b) => scores[b]! - scores[a]! || tie(a, b))
+): Array<number> => bestOf(docs, count, scores, limit, tie).sort((a, b) => scores[b]! - scores[a]! || tie(a, b))
 
-/** Number of intervals into which the scores of many slots are sorted, so that few are looked at more closely. */
+/** Number of intervals into which the scores of many doc ids are sorted, so that few are looked at more closely. */
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
 /** The same where there are many: those below the interval of the `limit`-th best score cannot be among the best. */
 const bestOfMany = (
-  slots: Int32Array,
+  docs: Int32Array,
   count: number,
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number
 ): Array<number> => {
   let most = 0
-  for (let i = 0; i < count; i++) if (scores[slots[i]!]! > most) most = scores[slots[i]!]!
+  for (let i = 0; i < count; i++) if (scores[docs[i]!]! > most) most = scores[docs[i]!]!
   const scale = intervals / most // 0 or less lies in the first interval, and no other number is a score
   histogram.fill(0)
-  for (let i = 0; i < count; i++) histogram[(scores[slots[i]!]! * scale) | 0]!++
+  for (let i = 0; i < count; i++) histogram[(scores[docs[i]!]! * scale) | 0]!++
   let least = intervals
   for (let above = histogram[least]!; least > 0 && above < limit; above += histogram[least]!) least--
   const close: Array<number> = []
-  for (let i = 0; i < count; i++) if (((scores[slots[i]!]! * scale) | 0) >= least) close.push(slots[i]!)
+  for (let i = 0; i < count; i++) if (((scores[docs[i]!]! * scale) | 0) >= least) close.push(docs[i]!)
   return bestOfFew(new Int32Array(close), close.length, scores, limit, tie)
 }
 
-/** Returns the same slots, in no order that means anything. */
+/** Returns the same doc ids, in no order that means anything. */
 export const bestOf = (
-  slots: Int32Array,
+  docs: Int32Array,
   count: number,
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number
 ): Array<number> =>
   count <= limit
-    ? Array.from(slots.subarray(0, count))
+    ? Array.from(docs.subarray(0, count))
     : limit >= 160 && count > 4 * limit
-    ? bestOfMany(slots, count, scores, limit, tie)
-    : bestOfFew(slots, count, scores, limit, tie)
+    ? bestOfMany(docs, count, scores, limit, tie)
+    : bestOfFew(docs, count, scores, limit, tie)
 
 const bestOfFew = (
-  slots: Int32Array,
+  docs: Int32Array,
   count: number,
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number
 ): Array<number> => {
-  const bar = new Bar(limit)
+  const threshold = new ScoreThreshold(limit)
   let reach = -Infinity // no closure sees it: it would be slow in this loop
   const reached: Array<number> = []
-  for (let i = count - 1; i >= 0; i--) { // the newest slots last: ties are won by what is new
-    const slot = slots[i]!
-    const score = scores[slot]!
+  for (let i = count - 1; i >= 0; i--) { // the newest doc ids last: ties are won by what is new
+    const doc = docs[i]!
+    const score = scores[doc]!
     if (score < reach) continue
-    reached.push(slot)
+    reached.push(doc)
     if (score === reach) continue
-    bar.offer(score)
-    reach = bar.value
+    threshold.offer(score)
+    reach = threshold.value
   }
   const least = reach
-  const best = reached.filter((slot) => scores[slot]! > least)
+  const best = reached.filter((doc) => scores[doc]! > least)
   const wanted = limit - best.length // 1 at least
   const equal: Array<number> = []
   let last = -1
-  for (const slot of reached) {
-    if (scores[slot]! !== least || (last >= 0 && tie(last, slot) < 0)) continue
-    if (equal.push(slot) < 4 * wanted) continue
+  for (const doc of reached) {
+    if (scores[doc]! !== least || (last >= 0 && tie(last, doc) < 0)) continue
+    if (equal.push(doc) < 4 * wanted) continue
     equal.sort(tie).length = wanted
     last = equal[wanted - 1]!
   }
@@ -351,46 +351,46 @@ const bestOfFew = (
 }
 
 /**
- * The slots that may still be among the best `limit`, judged by the least and the most that a score can be: those that could
+ * The doc ids that may still be among the best `limit`, judged by the least and the most that a score can be: those that could
  * reach the bar, which is the `limit`-th best least score so far. None of the best is ever lost, ties included.
  */
 export class TopKBounds {
-  readonly #bar: Bar
-  readonly #slots: Array<number> = []
+  readonly #threshold: ScoreThreshold
+  readonly #docs: Array<number> = []
   readonly #most: Array<number> = []
 
   /** `limit`: at least 1. */
   constructor(limit: number) {
-    this.#bar = new Bar(limit)
+    this.#threshold = new ScoreThreshold(limit)
   }
 
-  /** The score that the next slot must be able to reach. */
+  /** The score that the next doc id must be able to reach. */
   get bar(): number {
-    return this.#bar.value
+    return this.#threshold.value
   }
 
   /** Cost: the logarithm of `limit` where it raises the bar, nothing to speak of otherwise. */
-  offer(slot: number, least: number, most: number): void {
-    if (most < this.#bar.value) return
-    this.#slots.push(slot)
+  offer(doc: number, least: number, most: number): void {
+    if (most < this.#threshold.value) return
+    this.#docs.push(doc)
     this.#most.push(most)
-    this.#bar.offer(least)
+    this.#threshold.offer(least)
   }
 
-  /** The slots that may be among the best, in the order in which they came. */
+  /** The doc ids that may be among the best, in the order in which they came. */
   get all(): Array<number> {
-    return this.#slots.filter((_, i) => this.#most[i]! >= this.#bar.value)
+    return this.#docs.filter((_, i) => this.#most[i]! >= this.#threshold.value)
   }
 }
 
-/** Puts those of the first `count` slots that pass first, and returns how many do. */
-export const narrow = (slots: Int32Array, count: number, passes: (slot: number) => boolean): number => {
+/** Puts those of the first `count` doc ids that pass first, and returns how many do. */
+export const narrow = (docs: Int32Array, count: number, passes: (doc: number) => boolean): number => {
   let kept = 0
   for (let i = 0; i < count; i++) {
-    const slot = slots[i]!
-    if (!passes(slot)) continue
-    slots[i] = slots[kept]!
-    slots[kept++] = slot
+    const doc = docs[i]!
+    if (!passes(doc)) continue
+    docs[i] = docs[kept]!
+    docs[kept++] = doc
   }
   return kept
 }

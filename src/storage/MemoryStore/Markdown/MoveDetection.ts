@@ -1,5 +1,5 @@
 /**
- * Finds the notes that were renamed or moved between two looks: a file that is gone, and a new one that continues it
+ * Finds the notes that were renamed or moved between two scans: a file that is gone, and a new one that continues it
  * (`detect`). Only within one tenant and one scope: elsewhere a note is a new one, since its past belongs to those
  * who saw it where it was.
  */
@@ -12,12 +12,12 @@ import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import * as FileReader from "./FileReader.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import type { History, Place } from "./History.ts"
 import { type Bad, type Entry, isNote, type Text, textOf } from "./VaultFile.ts"
+import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 type Files = ReadonlyMap<string, Entry | Bad | undefined>
@@ -31,7 +31,7 @@ interface Gone {
   readonly frame?: Frontmatter.Frame | undefined
 }
 
-/** Whether a file that a look did not find any more was a note that may have moved. The history may know that it did not. */
+/** Whether a file that a scan did not find any more was a note that may have moved. The history may know that it did not. */
 const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
   const newest = history.newest(tenant, record.id)
   return isNote(context, path) &&
@@ -39,8 +39,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * The notes that a look did not find any more, of those that were `known`, each as the history has it where that is later;
- * and on a first look those of the history that nothing else knows of.
+ * The notes that a scan did not find any more, of those that were `known`, each as the history has it where that is later;
+ * and on a first scan those of the history that nothing else knows of.
  */
 export const gone = (
   context: Context,
@@ -77,13 +77,13 @@ export const gone = (
   })
 
 /**
- * The new files that continue one that is gone, each read as the record of that one. `found`: what the look found, by path.
+ * The new files that continue one that is gone, each read as the record of that one. `found`: what the scan found, by path.
  * Cost: a read of each new file.
  */
 export const find = (
-  { context, disk, history, reader }: {
+  { context, fs, history, reader }: {
     readonly context: Context
-    readonly disk: Disk
+    readonly fs: VaultFileSystem
     readonly history: History
     readonly reader: FileReader.FileReader
   },
@@ -106,7 +106,7 @@ export const find = (
       if (vanished === undefined) continue
       const texts = new Map<string, Text>()
       for (const { hash, path, stat } of appeared) {
-        const text = yield* textOf(disk, context, path, stat.size)
+        const text = yield* textOf(fs, context, path, stat.size)
         if (Option.exists(text, (now) => now.hash === hash)) texts.set(path, Option.getOrThrow(text))
       }
       const from = new Map(vanished.map((one) => [one.path, one]))

@@ -4,15 +4,15 @@ import * as Fiber from "effect/Fiber"
 import * as EventLoop from "../../src/host/EventLoop.ts"
 import { MemoryKind, MemoryRecord } from "../../src/index.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
-import * as Catalog from "../../src/storage/Catalog.ts"
 import { Cache } from "../../src/storage/internal/MemoryEngine.ts"
+import * as TenantIndex from "../../src/storage/TenantIndex.ts"
 import { id, system } from "../../src/testing/Sample.ts"
 import * as world from "../ranking/world.ts"
 
 const record = (name: string, body: string) => world.record(name, { scope: "global", kind: "reference", body })
 const row = (record: MemoryRecord.MemoryRecord) => ({ record, forgotten: false })
 const made = () =>
-  Catalog.make({ kinds: MemoryKind.Kinds.defaultValue(), analyzer: Analyzer.make(), embeddings: undefined })
+  TenantIndex.make({ kinds: MemoryKind.Kinds.defaultValue(), analyzer: Analyzer.make(), embeddings: undefined })
 
 /** So long that there is a pause after every third. */
 const filler = " filler".repeat(9_000)
@@ -20,34 +20,34 @@ const filler = " filler".repeat(9_000)
 describe("an index that is built with pauses", () => {
   it.live("has every row that is set, changed and taken away meanwhile, and none twice", () =>
     Effect.gen(function*() {
-      const catalog = made()
-      for (let n = 0; n < 8; n++) catalog.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
-      const first = yield* Effect.fork(catalog.prepared)
-      const second = yield* Effect.fork(catalog.prepared)
+      const tenantIndex = made()
+      for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
+      const first = yield* Effect.fork(tenantIndex.prepared)
+      const second = yield* Effect.fork(tenantIndex.prepared)
       yield* Effect.sleep(0)
-      for (const n of [0, 7]) catalog.set(id(`${n}`), row(record(`${n}`, `new${n}`)))
-      for (const n of [1, 6]) catalog.set(id(`${n}`), undefined)
-      catalog.set(id("8"), row(record("8", "new8")))
+      for (const n of [0, 7]) tenantIndex.set(id(`${n}`), row(record(`${n}`, `new${n}`)))
+      for (const n of [1, 6]) tenantIndex.set(id(`${n}`), undefined)
+      tenantIndex.set(id("8"), row(record("8", "new8")))
       yield* Effect.all([Fiber.join(first), Fiber.join(second)])
-      const index = catalog.index()
+      const index = tenantIndex.index()
       assert.strictEqual(index.size, 7)
       const found = (text: string) =>
         index.search(system, { text, limit: 20 }, 0).hits.map(({ record }) => record.summary).sort()
       assert.deepStrictEqual(found("old0 old1 old2 old3 old4 old5 old6 old7"), ["2", "3", "4", "5"])
       assert.deepStrictEqual(found("new0 new7 new8"), ["0", "7", "8"])
-      assert.isTrue(catalog.isBuilt())
+      assert.isTrue(tenantIndex.isBuilt())
     }))
 
   it.live("is finished at once for whoever cannot wait", () =>
     Effect.gen(function*() {
-      const catalog = made()
-      for (let n = 0; n < 4; n++) catalog.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
-      const building = yield* Effect.fork(catalog.prepared)
+      const tenantIndex = made()
+      for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
+      const building = yield* Effect.fork(tenantIndex.prepared)
       yield* Effect.sleep(0)
-      const index = catalog.index()
+      const index = tenantIndex.index()
       assert.strictEqual(index.size, 4)
       yield* Fiber.join(building)
-      assert.strictEqual(catalog.index(), index)
+      assert.strictEqual(tenantIndex.index(), index)
     }))
 })
 
@@ -55,24 +55,24 @@ describe("an index that is restored", () => {
   const count = 20_000
   const rowOf = (n: number, text = `old${n % 50}`) => row(record(`${n}`, text))
   const filled = () => {
-    const catalog = made()
-    for (let n = 0; n < count; n++) catalog.set(id(`${n}`), rowOf(n))
-    return catalog
+    const tenantIndex = made()
+    for (let n = 0; n < count; n++) tenantIndex.set(id(`${n}`), rowOf(n))
+    return tenantIndex
   }
-  const encodedOf = (catalog: Catalog.Catalog) => {
-    const steps = catalog.encoded()
+  const encodedOf = (tenantIndex: TenantIndex.TenantIndex) => {
+    const steps = tenantIndex.encoded()
     return steps && EventLoop.atOnce(steps).slice()
   }
-  const change = (catalog: Catalog.Catalog, n: number) => {
-    catalog.set(id(`${n}`), rowOf(n, "new"))
-    catalog.set(id(`${n + 1}`), undefined)
-    catalog.set(id(`${count + n}`), rowOf(count + n, "new"))
-    catalog.set(id(`${n}`), rowOf(n, "newer"))
+  const change = (tenantIndex: TenantIndex.TenantIndex, n: number) => {
+    tenantIndex.set(id(`${n}`), rowOf(n, "new"))
+    tenantIndex.set(id(`${n + 1}`), undefined)
+    tenantIndex.set(id(`${count + n}`), rowOf(count + n, "new"))
+    tenantIndex.set(id(`${n}`), rowOf(n, "newer"))
   }
-  const answers = (catalog: Catalog.Catalog) =>
+  const answers = (tenantIndex: TenantIndex.TenantIndex) =>
     ["new", "newer", "old7", "old8"].map((text) => {
-      const { hits, leftOut } = catalog.index().search(system, { text, limit: 50 }, 0)
-      return [hits.map(({ record, score }) => [record.summary, score]), leftOut, catalog.index().size]
+      const { hits, leftOut } = tenantIndex.index().search(system, { text, limit: 50 }, 0)
+      return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
   it.live("with pauses has every row that was set before, meanwhile and after, and is encoded with them", () =>
@@ -80,29 +80,29 @@ describe("an index that is restored", () => {
       const first = filled()
       first.index()
       const encoded = encodedOf(first)!
-      const catalog = filled()
-      catalog.restore(encoded)
-      assert.strictEqual(encodedOf(catalog)?.length, encoded.length)
+      const tenantIndex = filled()
+      tenantIndex.restore(encoded)
+      assert.strictEqual(encodedOf(tenantIndex)?.length, encoded.length)
       const expected = filled()
-      for (const n of [7, 1_007]) for (const one of [catalog, expected]) change(one, n)
-      const waiting = yield* Effect.fork(catalog.prepared)
-      const other = yield* Effect.fork(catalog.prepared)
+      for (const n of [7, 1_007]) for (const one of [tenantIndex, expected]) change(one, n)
+      const waiting = yield* Effect.fork(tenantIndex.prepared)
+      const other = yield* Effect.fork(tenantIndex.prepared)
       let turns = 0
       const turning = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
       for (const n of [2_007, 7, 19_007]) {
         yield* Effect.sleep(0)
-        for (const one of [catalog, expected]) change(one, n)
+        for (const one of [tenantIndex, expected]) change(one, n)
       }
       yield* Effect.all([Fiber.join(waiting), Fiber.join(other)])
       assert.isAtLeast(turns, 2)
       yield* Fiber.interrupt(turning)
-      assert.isFalse(catalog.isBuilt())
-      assert.deepStrictEqual(answers(catalog), answers(expected))
-      for (const one of [catalog, expected]) change(one, 3_007)
-      yield* catalog.encodable
-      const again = encodedOf(catalog)!
+      assert.isFalse(tenantIndex.isBuilt())
+      assert.deepStrictEqual(answers(tenantIndex), answers(expected))
+      for (const one of [tenantIndex, expected]) change(one, 3_007)
+      yield* tenantIndex.encodable
+      const again = encodedOf(tenantIndex)!
       const third = made()
-      for (const known of catalog.rows()) third.set(known.record.id, known)
+      for (const known of tenantIndex.rows()) third.set(known.record.id, known)
       third.restore(again)
       assert.deepStrictEqual(answers(third), answers(expected))
       assert.isFalse(third.isBuilt())
@@ -114,13 +114,13 @@ describe("an index that is restored", () => {
       first.index()
       const encoded = encodedOf(first)!
       const expected = filled()
-      const catalog = filled()
-      catalog.restore(encoded.slice())
-      const waiting = yield* Effect.fork(catalog.prepared)
+      const tenantIndex = filled()
+      tenantIndex.restore(encoded.slice())
+      const waiting = yield* Effect.fork(tenantIndex.prepared)
       yield* Effect.sleep(0)
-      for (const one of [catalog, expected]) change(one, 7)
-      assert.deepStrictEqual(answers(catalog), answers(expected))
-      assert.isFalse(catalog.isBuilt())
+      for (const one of [tenantIndex, expected]) change(one, 7)
+      assert.deepStrictEqual(answers(tenantIndex), answers(expected))
+      assert.isFalse(tenantIndex.isBuilt())
       yield* Fiber.join(waiting)
       const lacking = filled()
       lacking.set(id("3"), undefined)
@@ -132,27 +132,27 @@ describe("an index that is restored", () => {
     }))
 
   it("is what was given as long as no row is set, and none was asked for where there is none", () => {
-    const catalog = made()
-    assert.isUndefined(catalog.encoded())
-    catalog.set(id("a"), row(record("a", "tea")))
-    assert.isUndefined(catalog.encoded())
+    const tenantIndex = made()
+    assert.isUndefined(tenantIndex.encoded())
+    tenantIndex.set(id("a"), row(record("a", "tea")))
+    assert.isUndefined(tenantIndex.encoded())
     const bytes = Uint8Array.of(1, 2, 3)
-    catalog.restore(bytes)
-    assert.strictEqual(EventLoop.atOnce(catalog.encoded()!), bytes)
+    tenantIndex.restore(bytes)
+    assert.strictEqual(EventLoop.atOnce(tenantIndex.encoded()!), bytes)
   })
 })
 
-it.live("links are found in a catalog of any size with pauses, those of rows that are written meanwhile among them", () =>
+it.live("links are found in a tenant index of any size with pauses, those of rows that are written meanwhile among them", () =>
   Effect.gen(function*() {
-    const catalog = made()
-    for (let n = 0; n < 40; n++) catalog.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
+    const tenantIndex = made()
+    for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
     let turns = 0
     const other = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
-    const asking = yield* Effect.fork(catalog.links)
+    const asking = yield* Effect.fork(tenantIndex.links)
     yield* Effect.sleep(0)
-    catalog.set(id("3"), row(record("Other", "[[Name 39]]")))
-    catalog.set(id("39"), undefined)
-    catalog.set(id("new"), row(record("New", "[[name  3]]")))
+    tenantIndex.set(id("3"), row(record("Other", "[[Name 39]]")))
+    tenantIndex.set(id("39"), undefined)
+    tenantIndex.set(id("new"), row(record("New", "[[name  3]]")))
     const links = yield* Fiber.join(asking)
     assert.isAtLeast(turns, 8)
     yield* Fiber.interrupt(other)
@@ -166,11 +166,11 @@ it.live("links are found in a catalog of any size with pauses, those of rows tha
     assert.deepStrictEqual(links.referring(["name 3"], ({ summary }) => summary === "New").length, 1)
   }))
 
-describe("the catalogs of many tenants", () => {
+describe("the indexes of many tenants", () => {
   const filled = (rows: number, body = "tea") => {
-    const catalog = made()
-    for (let n = 0; n < rows; n++) catalog.set(id(`${n}`), row(record(`${n}`, body)))
-    return catalog
+    const tenantIndex = made()
+    for (let n = 0; n < rows; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, body)))
+    return tenantIndex
   }
 
   it("of those with few rows the ones that were asked for lately are kept, of those with many all", () => {
