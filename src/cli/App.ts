@@ -137,14 +137,7 @@ const report = (error: Failure, isJson: boolean): Effect.Effect<void, never, Scr
 /** Says in one line that the command has a bug. The text of a defect may hold what a user said, so its sort is told, and no more. */
 const defect = (cause: Cause.Cause<never>): Effect.Effect<void, never, Screen.Screen> => {
   const error = Cause.squash(cause)
-  const sort = error instanceof Error ? error.name : typeof error
-  return Effect.flatMap(
-    Screen.Screen,
-    (screen) =>
-      screen.err(`effect-memory: an internal error (${Screen.safeLine(sort)})\n`).pipe(
-        Effect.zipRight(
-          screen.env("EFFECT_MEMORY_DEBUG") === undefined ? Effect.void : say(Screen.safe(Cause.pretty(cause)))
-        )
-      )
+  return say(
+    `effect-memory: an internal error (${Screen.safeLine(error instanceof Error ? error.name : typeof error)})`
   )
 }

@@ -182,7 +182,7 @@ const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) 
   return { flags, words, stranger: undefined }
 }
 
-/** Returns the text of a document of @effect/cli on one line, without colours. */
+/** Returns the text of a document of @effect/cli on one line, without colours and full stop. */
 export const textOf = (doc: HelpDoc.HelpDoc): string =>
   HelpDoc.toAnsiText(doc).replace(/\p{Cc}\[[0-9;]*m/gu, "").replace(/\s+/g, " ").trim().replace(/\.$/, "")
 

@@ -13,11 +13,12 @@
  * extractions  messages whose extraction was given up on                for a person
  * ```
  */
-import * as Chunk from "effect/Chunk"
+import type * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -91,14 +92,15 @@ export const examine = (options: Options): Io<Report> =>
     }
     let rows = 0
     for (const tenant of yield* Rows.tenantsOf(store, options.tenants)) {
-      const { damage, live, count } = yield* readAll(options, tenant, rows)
-      rows += count
+      const read = yield* readAll(options, tenant, rows)
+      const { damage } = read
+      rows += read.count
       if (wanted.has("records")) findings.push(...damage)
       const checks: ReadonlyArray<readonly [Check, Io<ReadonlyArray<Finding>>]> = [
-        ["links", linksOf(store, tenant, live)],
-        ["duplicates", Effect.sync(() => duplicatesOf(tenant, live))],
+        ["links", linksOf(store, tenant, read)],
+        ["duplicates", Effect.sync(() => duplicatesOf(tenant, read))],
         ["vectors", vectorsOf(options, tenant)],
-        ["index", indexOf(store, tenant, live)],
+        ["index", indexOf(store, tenant, read)],
         ["extractions", extractionsOf(store, tenant)]
       ]
       for (const [check, find] of checks) {
@@ -128,21 +130,49 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
+/** Extract of the live records of a tenant, for the checks. It has no texts, since a store may have more of them than there is memory. */
 interface Read {
-  readonly live: ReadonlyArray<MemoryRecord>
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
+  readonly ids: ReadonlySet<MemoryId>
+  readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
+  /** Records that say what an earlier one says, each with that one. */
+  readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
+  /** Records to search for, and their summaries; evenly spread, at most twice `sampled`. */
+  readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 
 /** Reads every row of a tenant. A row that cannot be read ends the reading of its part, and is a finding. */
 const readAll = ({ onProgress, store }: Options, tenant: string, before: number): Io<Read> =>
   Effect.gen(function*() {
-    const live: Array<MemoryRecord> = []
+    const { query } = yield* Analyzer.Analyzer
+    const ids = new Set<MemoryId>()
+    const links: Array<readonly [MemoryId, MemoryId, string]> = []
+    const duplicates: Array<readonly [MemoryId, MemoryId]> = []
+    const firsts = new Map<string, MemoryId>()
+    let sample: Array<readonly [MemoryId, string]> = []
+    let step = 1
     const damage: Array<Finding> = []
     let count = 0
+    const takeRecord = (record: MemoryRecord): void => {
+      const { id, source, summary } = record
+      for (const { to, type } of record.links) links.push([id, to, type])
+      const key = sayingOf(record)
+      const first = firsts.get(key)
+      if (first === undefined) firsts.set(key, id)
+      else duplicates.push([id, first])
+      if (ids.size % step === 0 && source.origin !== "instructions" && query(summary).length > 0) {
+        sample.push([id, summary])
+      }
+      if (sample.length > 2 * sampled) {
+        sample = sample.filter((_, n) => n % 2 === 0)
+        step *= 2
+      }
+      ids.add(id)
+    }
     const take = (rows: Chunk.Chunk<Stored>) =>
       Effect.suspend(() => {
-        for (const { forgotten, record } of rows) if (!forgotten && !isInternal(record.scope)) live.push(record)
+        for (const { forgotten, record } of rows) if (!forgotten && !isInternal(record.scope)) takeRecord(record)
         count += rows.length
         return onProgress?.(before + count) ?? Effect.void
       })
@@ -158,50 +188,46 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
           })
         }))
     )
-    return { live, count, damage }
+    return { count, damage, ids, links, duplicates, sample }
   })
 
-const linksOf = (store: Service, tenant: string, live: ReadonlyArray<MemoryRecord>): Io<ReadonlyArray<Finding>> =>
-  Effect.gen(function*() {
-    const known = new Set<MemoryId>(live.map(({ id }) => id))
-    const unknown = Array.from(new Set(live.flatMap(({ links }) => links.map(({ to }) => to)))).filter((id) =>
-      !known.has(id)
-    )
-    for (let at = 0; at < unknown.length; at += 1_000) {
-      const ids = unknown.slice(at, at + 1_000)
-      const found = yield* store.get(Viewer.system(tenant), ids)
-      // a link to a tombstone is not broken: the record can be restored
-      for (const record of found) if (Option.isSome(record)) known.add(record.value.id)
-    }
-    return live.flatMap(({ id, links }) =>
-      links.filter(({ to }) => !known.has(to)).map(({ to, type }): Finding => ({
-        check: "links",
-        message: `links to ${to} (${type}), which is not there`,
-        isMendable: false,
-        tenant,
-        id
-      }))
-    )
-  })
-
-const duplicatesOf = (tenant: string, live: ReadonlyArray<MemoryRecord>): ReadonlyArray<Finding> => {
-  const groups = new Map<string, Array<MemoryRecord>>()
-  const found: Array<Finding> = []
-  for (const record of live) {
-    // near texts differ in up to three of 64 bits; those that are equal here are told, and no pair is compared across groups
-    const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
-    const key = `${scopeKey(record.scope)} ${record.kind} ${high} ${low} ${strict}`
-    const group = groups.get(key) ?? []
-    groups.set(key, group)
-    const first = group.find((other) => NearDuplicate.saysTheSame(other, record))
-    if (first === undefined) group.push(record)
-    else {
-      const message = `says what ${first.id} says, in the same scope`
-      found.push({ check: "duplicates", message, isMendable: false, tenant, id: record.id })
-    }
-  }
-  return found
+/**
+ * Returns a text that is equal for records of one scope and kind with equal data whose texts differ in case, punctuation and accents
+ * at most.
+ */
+const sayingOf = (record: MemoryRecord): string => {
+  const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
+  const data = Object.keys(record.data).length === 0 ? "" : sha256(canonicalJson(record.data))
+  return `${scopeKey(record.scope)} ${record.kind} ${high} ${low} ${strict} ${data}`
 }
+
+const linksOf = (store: Service, tenant: string, { ids, links }: Read): Io<ReadonlyArray<Finding>> =>
+  Effect.gen(function*() {
+    const unknown = Array.from(new Set(links.flatMap(([, to]) => ids.has(to) ? [] : [to])))
+    const absent = new Set(unknown)
+    for (let at = 0; at < unknown.length; at += 1_000) {
+      // a link to a tombstone is not broken: the record can be restored
+      for (const record of yield* store.get(Viewer.system(tenant), unknown.slice(at, at + 1_000))) {
+        if (Option.isSome(record)) absent.delete(record.value.id)
+      }
+    }
+    return links.filter(([, to]) => absent.has(to)).map(([id, to, type]): Finding => ({
+      check: "links",
+      message: `links to ${to} (${type}), which is not there`,
+      isMendable: false,
+      tenant,
+      id
+    }))
+  })
+
+const duplicatesOf = (tenant: string, { duplicates }: Read): ReadonlyArray<Finding> =>
+  duplicates.map(([id, first]) => ({
+    check: "duplicates",
+    message: `says what ${first} says, in the same scope`,
+    isMendable: false,
+    tenant,
+    id
+  }))
 
 const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<ReadonlyArray<Finding>> =>
   Option.match(store.vectors, {
@@ -221,25 +247,13 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** Records of a tenant that are searched for by their own words. */
-const sampled = 200
+/** Records of a tenant that are searched for by their own words, at least, where there are so many. */
+const sampled = 100
 
-const indexOf = (store: Service, tenant: string, live: ReadonlyArray<MemoryRecord>): Io<ReadonlyArray<Finding>> =>
-  Effect.flatMap(Analyzer.Analyzer, ({ query }) => indexBy(query, store, tenant, live))
-
-const indexBy = (
-  tokenise: Analyzer.Service["query"],
-  store: Service,
-  tenant: string,
-  live: ReadonlyArray<MemoryRecord>
-): Io<ReadonlyArray<Finding>> => {
+const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {
   const viewer = Viewer.everyone(tenant)
-  const step = Math.max(1, Math.floor(live.length / sampled))
-  const sample = live.filter((record, n) =>
-    n % step === 0 && record.source.origin !== "instructions" && tokenise(record.summary).length > 0
-  )
   return Effect.map(
-    Effect.forEach(sample.slice(0, sampled), ({ id, summary }) =>
+    Effect.forEach(sample, ([id, summary]) =>
       Effect.map(
         store.whyNot(viewer, id, { text: summary, ids: [id] }),
         (reason): ReadonlyArray<Finding> =>

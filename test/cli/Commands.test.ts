@@ -179,7 +179,7 @@ describe("the command", () => {
       assert.include(text, "effect-memory, for whoever works on it")
     }))
 
-  it.scopedLive("prints the version, a page of help for itself and for each command, with examples that parse", () =>
+  it.scopedLive("prints the version, a page of help for itself and for each command, with examples", () =>
     Effect.gen(function*() {
       const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
       assert.strictEqual(yield* told(["--version"]), `${version}\n`)

@@ -154,6 +154,19 @@ describe("with --json", () => {
     }))
 })
 
+describe("a defect", () => {
+  it.scopedLive("is one line that tells its sort, and neither its text nor where it arose; the code is 1", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea."], { cwd })
+      // what the command calls to print a score dies
+      const hook = "data:text/javascript,Number.prototype.toFixed=()=>{throw new TypeError('hunter2')}"
+      const env = { NODE_OPTIONS: `--import "${hook}"` }
+      const { code, stderr, stdout } = yield* run(["recall", "tea"], { cwd, env })
+      assert.deepStrictEqual([code, stdout, stderr], [1, "", "effect-memory: an internal error (TypeError)\n"])
+    }))
+})
+
 describe("a reader that is gone", () => {
   it.scopedLive("ends the command in silence", () =>
     Effect.gen(function*() {

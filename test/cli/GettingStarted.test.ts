@@ -60,7 +60,7 @@ describe("docs/cli.md", () => {
       })
       assert.strictEqual(code, 0, stderr + stdout)
       assert.strictEqual(stderr, "")
-      const shown = fences.filter(({ language, text }) => language === "text" && !text.startsWith("claude"))
+      const shown = fences.filter(({ language }) => language === "text")
       for (const { text } of shown) for (const line of text.trimEnd().split("\n")) assert.match(stdout, patternOf(line))
       assert.include(stdout, "verified: both sides are equal")
       assert.include(stdout, "nothing left")

@@ -124,3 +124,20 @@ describe("files reached at once", () => {
       assert.isAtMost(most, 128) // 64 in each of the two phases of a turn in which a fiber may run
     }).pipe(Effect.provide(NodeContext.layer)))
 })
+
+describe("a program that has the platform in its bundle", () => {
+  it.effect("has the files of the service that it names as Node's own reached at once, and those of no other", () =>
+    Effect.gen(function*() {
+      const service = yield* FileSystem.FileSystem
+      const own = { ...service, stat: (at: string) => service.stat(at) }
+      const isDirect = (named: Option.Option<FileSystem.FileSystem>, given: FileSystem.FileSystem) =>
+        Effect.map(
+          Effect.provideService(DirectFiles.make(given), DirectFiles.NodeFiles, named),
+          ({ lookNow }) => lookNow !== undefined
+        )
+      assert.isFalse(yield* isDirect(Option.none(), own))
+      assert.isTrue(yield* isDirect(Option.some(own), own))
+      assert.isFalse(yield* isDirect(Option.some(own), service))
+      assert.isTrue(yield* isDirect(Option.none(), service))
+    }).pipe(Effect.provide(NodeContext.layer)))
+})

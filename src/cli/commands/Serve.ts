@@ -47,6 +47,18 @@ const options = Options.all({
     Options.withDescription("file of bearer tokens, each of which stands for a viewer"),
     Options.optional
   ),
+  allowedHost: Options.text("allowed-host").pipe(
+    Options.withPseudoName("NAME"),
+    Options.withDescription(
+      "name of the host that clients use, beside localhost and addresses; may be given several times"
+    ),
+    Options.repeated
+  ),
+  allowedOrigin: Options.text("allowed-origin").pipe(
+    Options.withPseudoName("ORIGIN"),
+    Options.withDescription("origin of a page that may call the server; may be given several times"),
+    Options.repeated
+  ),
   name: Options.text("name").pipe(
     Options.withPseudoName("NAME"),
     Options.withDescription("name of a new token; default token"),
@@ -96,7 +108,7 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-const serving = ({ host, http, port, tokens }: Values, shared: Shared) =>
+const serving = ({ allowedHost, allowedOrigin, host, http, port, tokens }: Values, shared: Shared) =>
   Effect.gen(function*() {
     const screen = yield* Screen
     const { viewer } = shared
@@ -117,7 +129,12 @@ const serving = ({ host, http, port, tokens }: Values, shared: Shared) =>
     )
     return yield* Layer.launch(
       Said.pipe(
-        Layer.provideMerge(McpServer.layerHttp({ version, ...known })),
+        Layer.provideMerge(McpServer.layerHttp({
+          version,
+          ...known,
+          ...(allowedHost.length > 0 && { allowedHosts: allowedHost }),
+          ...(allowedOrigin.length > 0 && { allowedOrigins: allowedOrigin })
+        })),
         Layer.provide(Listening)
       )
     )
