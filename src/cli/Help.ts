@@ -57,7 +57,7 @@ const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, desc
       return [...definitionsOf(doc.left), ...definitionsOf(doc.right)]
     case "DescriptionList":
       return doc.definitions.map(([term, description]) => [
-        textOf(HelpDocs.p(term)).replace(/\.\.$/, "..."), // of an argument that is repeated; `textOf` took the last one for a full stop
+        textOf(HelpDocs.p(term)).replace(/\.\.$/, "..."), // the dots of an argument that is repeated, the last of which `textOf` took for a full stop
         paragraphsOf(description).map(textOf)[1] ?? ""
       ])
     default:

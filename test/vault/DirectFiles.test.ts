@@ -133,7 +133,7 @@ describe("a program that has the platform in its bundle", () => {
       const isDirect = (named: Option.Option<FileSystem.FileSystem>, given: FileSystem.FileSystem) =>
         Effect.map(
           Effect.provideService(DirectFiles.make(given), DirectFiles.NodeFiles, named),
-          ({ lookNow }) => lookNow !== undefined
+          ({ linkStatNow }) => linkStatNow !== undefined
         )
       assert.isFalse(yield* isDirect(Option.none(), own))
       assert.isTrue(yield* isDirect(Option.some(own), own))
