@@ -192,8 +192,8 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
   })
 
 /**
- * Returns a text that is equal for records of one scope and kind with equal data whose texts differ in case, punctuation and accents
- * at most.
+ * Returns a key that two records share if they have the same scope, kind and data, and texts that differ at most in case, punctuation
+ * and accents.
  */
 const sayingOf = (record: MemoryRecord): string => {
   const { high, low, strict } = NearDuplicate.signature(embeddingText(record))

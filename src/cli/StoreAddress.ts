@@ -140,7 +140,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails where a file or folder that is only to be read is not there, instead of making it. */
+/** Fails if the file or folder is missing, unless `create` is set: a command that only reads makes no store. */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return

@@ -6,7 +6,26 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { MemoryId } from "./MemoryId.ts"
 
-/** Schema of the reasons for which an operation fails. */
+/**
+ * Schema of the reasons for which an operation fails.
+ *
+ * ```text
+ * not_found      no such record, or none that the viewer sees: the two are not told apart
+ * invalid_scope  a scope that is malformed, or that the viewer may not write
+ * path_escape    a path that leads out of its folder
+ * invalid_id     a text that is no id
+ * invalid_draft  a value that breaks a rule; the detail lists every violation
+ * io             the disk, the database or the network failed
+ * not_owned      the viewer sees the record and may not change it
+ * read_only      the store, the scope or the memory of this run takes no such write
+ * conflict       the record has another revision than was expected
+ * corrupt        stored data cannot be read; the detail says where
+ * rate_limited   too many writes; the detail says when to try again
+ * model          the language model or the embedder failed, or its answer cannot be used
+ * unavailable    a store, a plugin or a model is out of order
+ * unsupported    this store or harness does not offer the operation
+ * ```
+ */
 export const Reason = Schema.Literal(
   "not_found",
   "invalid_scope",

@@ -203,7 +203,10 @@ export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, a
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
-/** Orders records newest first, then by id. Every list has this order, and ties are broken by it. */
+/**
+ * Orders records newest first, then by id: the order of every list, and of hits with equal scores. An index keeps the same order
+ * without its records (`ranking/internal/RecencyIndex`).
+ */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
   return newer !== 0 ? (newer < 0 ? -1 : 1) : a.id < b.id ? -1 : a.id > b.id ? 1 : 0

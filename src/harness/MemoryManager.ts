@@ -80,7 +80,7 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: Named & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Adds in the background: a failure is an event and a warning. `flush` waits for it, the end of the scope 30 seconds. */
+  /** Adds in the background: a failure becomes an event and a warning. `flush` waits for it; the close of the scope, for 30 seconds. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,

@@ -26,7 +26,7 @@ export interface Prompt {
 export interface Service {
   /** Name of the model; recorded in cassettes. */
   readonly model: string
-  /** Asks the model. Fails with `model`. */
+  /** Asks the model. Fails with `model`. Sets no limit to the time: a caller does, as an outbox, which waits two minutes. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model and decodes the first JSON object or array in the answer that fits; prose, fences and truncation are

@@ -54,7 +54,7 @@ export interface Service {
     viewer: Viewer.Any,
     note: Omit<TypedMemory.DraftOf<Note>, "data">
   ) => Effect.Effect<Stored, MemoryError.MemoryError>
-  /** Returns a note. A plain note gets the attributes that the rules find; they are not written. */
+  /** Returns a note. Attributes that it was stored without are derived by rule and added to the answer, not to the store. */
   readonly get: (
     viewer: Viewer.Any,
     id: MemoryId

@@ -117,8 +117,9 @@ export interface Matches {
   /** Whether the question names the speaker of a record in sight. Default false. */
   readonly isNamed?: boolean | undefined
   /**
-   * Best `depth` matches by final score; ties newest first, then by id. Without `score` the order is that of the lexical scores,
-   * since the division by the best may round different ones to the same number. The rest of `also` follows, in its order.
+   * Best `depth` matches by final score; ties newest first, then by id. Without `score` they are ordered by lexical score, before it is
+   * divided by the best one: the division may round two different scores to one number. Then come the ids of `also` that are not among
+   * them, in the order of `also`.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**

@@ -120,7 +120,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
 export const queryBy = (embedder: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
   Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector each
 
-/** Returns the query of a vector, with what the embedder says of its cosines. */
+/** Returns the query for a vector, with the calibration of the embedder that made it. */
 export const queryOf = (
   { calibration: { floor, weight } = {}, model }: Embedder.Service,
   vector: Float32Array

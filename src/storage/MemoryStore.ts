@@ -65,7 +65,10 @@ export interface Service extends Usage {
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
-  /** Returns the best hits of a query. A leg that gave no answer is among `failures`, and the others answer. */
+  /**
+   * Returns the best hits of a query. A retriever (by words, by vector) or a store that fails is listed in `failures`; the hits are those of
+   * the others.
+   */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
    * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it is a page of the trash:

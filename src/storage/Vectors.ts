@@ -47,7 +47,7 @@ export interface Vectors {
 export interface Sidecar {
   /** Returns the tenant's vectors, as indexes look them up. Takes no memory for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Returns the models that may have a vector of the tenant, those that nobody asked for yet among them. */
+  /** Returns the models that may have vectors of the tenant, including models that no call has asked for yet. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Reads the vectors of this model that have come since it was last asked for: at first all of them. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>

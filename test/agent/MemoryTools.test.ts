@@ -128,7 +128,7 @@ describe("forget", () => {
 })
 
 describe("MemoryTools", () => {
-  it.effect("a disk that fails is told without its path", () =>
+  it.effect("a failure of the disk is reported to the model without the path", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       for (const [name, input] of [["remember", tea], ["recall", {}]] as const) {

@@ -36,7 +36,7 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("holds the library and what its pages name, and nothing else", () => {
+  it("has the built file and the types of each module, these folders and files, and no others", () => {
     const strays = files.filter((file) =>
       !/^(?:\.ci|assets\/word-vectors|bench|dist|docs|examples|src|test)\//.test(file)
     )

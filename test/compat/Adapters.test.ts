@@ -89,7 +89,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* memory.get(first.id), first)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.effect("tools and index are those of the agent that is named, and one that the spec makes none of is told", () =>
+  it.effect("tools and index are those of the named agent, and a tool that the spec does not offer fails with unsupported", () =>
     Effect.gen(function*() {
       const ids = { agentId: "pilot", runId: "r1" }
       const remember = yield* Drover.rememberTool(ids)

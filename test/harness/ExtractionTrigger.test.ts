@@ -148,7 +148,7 @@ describe("ExtractionTrigger", () => {
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("what can never fire as it is meant says so, also among others", () => {
+  it("a trigger that can never fire has an issue, also as one of several", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

@@ -249,7 +249,7 @@ describe("a store that is no help", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("by all failing alike is that failure, with every name; else they are unavailable", () =>
+  it.effect("if all stores fail for one reason the call fails with it, else with unavailable, and names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))

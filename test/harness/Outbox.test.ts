@@ -366,16 +366,18 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a"])
     }).pipe(memory))
 
-  it.scoped("a time or a name that is none is left out, and the message kept", () =>
+  it.scoped("an invalid time or id is dropped, and its message is still read", () =>
     Effect.gen(function*() {
       const store = yield* theStore
-      const outbox = yield* opened(store, model(), { extractor: "ingest" })
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never })
       const [message] = users("a")
       yield* outbox.append(ada, "s", [
         new Message.Message({ ...message!, at: NaN, id: "x".repeat(2_000) }),
         new Message.Message({ ...message!, at: Infinity, id: "\ud800" })
       ])
       yield* outbox.flush
+      assert.deepStrictEqual(calls, [["a", "a"]])
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
     }).pipe(memory))
 

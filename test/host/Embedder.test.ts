@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("a model is its vectors: change its name when they change", () =>
+  it.effect("the bundled model makes the vectors recorded under its name; other vectors need another name", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")

@@ -210,7 +210,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
     }))
 
-  law("another's is as good as absent", (memory) =>
+  law("the belief of another viewer is as good as absent", (memory) =>
     Effect.gen(function*() {
       const bern = yield* retain(memory, "Bern")
       assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))

@@ -42,7 +42,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "what is set is there until it is deleted, and set again it is another, of the same record",
+      "a value stays until it is deleted, and setting its key again replaces it in the same record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })

@@ -1101,7 +1101,7 @@ describe("a change between search and apply", () => {
 describe("vectors", () => {
   const keep = (text: string) => ({ purpose: "add" as const, texts: [text] })
 
-  it.effect("a fact that is kept as it was said is embedded once, for its search and for itself", () => {
+  it.effect("a fact that is stored in its extracted words is embedded once, to find related memories and as its own vector", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both

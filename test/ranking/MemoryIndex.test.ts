@@ -257,7 +257,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("a filter leaves statistics and places alone: the best of what passes come, however many are better", () => {
+  it("a filter changes no statistics of BM25, and better matches that it excludes take no place of the limit", () => {
     const index = indexOf(
       ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),
       record("tea, but with a great many other words")

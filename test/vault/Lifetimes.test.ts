@@ -73,7 +73,7 @@ describe("the tombstones of a vault", () => {
   }
 })
 
-it.scoped("a record that expires is erased though its file went and nobody could write that down", () =>
+it.scoped("an expired record is erased even if its file was deleted while the history could not be written", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

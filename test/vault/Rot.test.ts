@@ -83,7 +83,7 @@ describe("the sample of a look", () => {
     }
   })
 
-  it("begins where the clock says, so that processes of one look each do not all read the same files", () => {
+  it("begins at a place that the clock gives, so that processes that look once each read different files", () => {
     const paths = Array.from({ length: 1_000 }, (_, n) => `${n}.md`)
     const firsts = Array.from({ length: 50 }, (_, n) => [...VaultFile.makeSampling().next(paths, n)][0])
     assert.strictEqual(new Set(firsts).size, 50)

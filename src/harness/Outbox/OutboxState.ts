@@ -110,8 +110,8 @@ const Data = Schema.Union(
 export type Data = typeof Data.Type
 
 /**
- * Returns one string per conversation. Writes the reach `everyone` as `within`, which earlier versions called it, so that
- * their conversations go on.
+ * Returns the key of a conversation. The reach `everyone` appears as `within`, its name in earlier versions, so that the rows of
+ * those are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([

@@ -212,7 +212,7 @@ const request = (loop: Loop): Effect.Effect<void> =>
     return loop.fork(works(loop))
   })
 
-/** Tries until an attempt succeeds, again by the schedule, or sooner on another request. Ends when no request is left. */
+/** Repeats the attempt until it succeeds. Pauses as the schedule says, or less if a request comes. Ends when no request is left. */
 const works = (loop: Loop): Effect.Effect<void> =>
   Effect.gen(function*() {
     while (loop.isRequested) {

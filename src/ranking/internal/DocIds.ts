@@ -187,7 +187,7 @@ export class ScopeDocs {
   readonly #last = int32()
   readonly #room = int32()
   readonly #filled = int32()
-  /** Doc id before in the same scope, plus 1, by doc id. */
+  /** Previous doc id of the same scope, plus 1, by doc id; 0 where there is none. */
   readonly #before = int32()
 
   /** Returns the doc id of a scope's next document; where that is new, `end` grows. */

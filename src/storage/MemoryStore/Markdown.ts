@@ -287,7 +287,7 @@ export interface Repair {
   readonly revision: number
 }
 
-/** Reads every file. Changes nothing on disk except what a scan of the folder records. */
+/** Reads every file, and reports what is wrong. Writes nothing itself; the scan that it begins with records edits by hand. */
 const verify = (
   fs: VaultFileSystem.VaultFileSystem,
   { context, state, refresh }: Folder.Vault

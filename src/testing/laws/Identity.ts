@@ -103,7 +103,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "an edited record is equal to what it says now, and to nothing that it said before",
+    "after an edit, a record is the duplicate of its new text and no longer of its old one",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))

@@ -208,7 +208,7 @@ describe("what a store that fails hides", () => {
   )
 
   law(
-    "is not written over: a change waits for a store that may hold the record",
+    "is not written over: a change fails while a store that may hold the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {

@@ -360,7 +360,7 @@ const reasons: Readonly<Record<string, SystemErrorReason>> = {
   ELOOP: "BadResource"
 }
 
-/** A failure as the platform's service has it. */
+/** Makes the `PlatformError` that the `FileSystem` of the platform would fail with. */
 const failure = (method: string, path: string, cause: unknown): PlatformError =>
   new SystemError({
     reason: reasons[codeOf(cause) ?? ""] ?? "Unknown",

@@ -23,7 +23,7 @@ import type { VaultFileSystem } from "./VaultFileSystem.ts"
 export interface View {
   /** The file of the record; `null`: it has none from now on. */
   readonly path: string | null
-  /** Files that claimed the record before and go. */
+  /** Other files that held or claimed the record before, which this revision removes. */
   readonly gone: ReadonlyArray<string>
   /** Hash of the text at `path` before; `null`: there was no file. */
   readonly before: string | null

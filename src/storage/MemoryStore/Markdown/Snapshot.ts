@@ -174,7 +174,7 @@ export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolea
       ? Effect.succeed(undefined)
       : Effect.map(opened(bytes, key), (body) => body !== undefined))
 
-/** All but the signature; `undefined` where it does not hold. */
+/** Returns the bytes after the signature; `undefined` if the signature is not valid. */
 const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | undefined> => {
   const end = bytes.indexOf(lineBreak) + 1
   const body = bytes.subarray(end)

@@ -142,7 +142,7 @@ const decide = (
     return { manifest, isWhole: isWhole(manifest, readings) }
   })
 
-/** Whether both files say this, in these words. */
+/** Whether both copies of the manifest can be read, and hold exactly this text. */
 const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boolean =>
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 

@@ -7,9 +7,11 @@
  * revisions    earlier ones of each record, nineteen at most
  * names        hashes of names that a record answers to (n), and of names and ids that it refers to (r)
  * scopes       how many records of each scope and kind there are
- * partitions   the version of what an index reads together: it grows with each batch that writes there
+ * partitions   a version for each partition (the scopes that an index reads together), which each batch that writes there raises
  * gone         records that were erased, or moved out of a partition, with the version of that batch
- * vectors      by model and hash of the text; models: their dimensions; litter: hashes that a text may have left behind
+ * vectors      vectors, by model and hash of the text
+ * models       dimensions of each model
+ * litter       hashes of texts that may be in no record any more, whose vectors can then be erased
  * uses         how often a record was used
  * changes      what was written lately, for listeners in other processes
  * ```

@@ -305,8 +305,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities of several stores into one. `all` is run at the beginning and after each call of one of them, so that a
- * store that comes counts from then on.
+ * Combines the activities of several stores into one. `all` is read at the start and again after each call of one of the stores, so
+ * that a store that is added later counts from then on.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>

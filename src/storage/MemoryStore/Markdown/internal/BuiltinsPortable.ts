@@ -1,6 +1,6 @@
 /**
- * The names of `BuiltinsNode` where there is no Node: what `#builtins` is in browsers. A vault asks the platform's service for files
- * there, and its snapshot is not compressed.
+ * Stands in for `BuiltinsNode` in browsers, where `#builtins` leads to it: files are reached through the `FileSystem` of the platform, and
+ * the snapshot is not compressed.
  */
 type Done = (error: Error | null, result: Uint8Array) => void
 
