@@ -240,7 +240,7 @@ export class Matcher<R extends Outline> {
       ((doc: number, relevance: number) =>
         scoreBound?.exactly(doc, relevance) ??
           score(this.factOf(doc), relevance, () => index.frequenciesIn(doc)))
-    const { best, count, first, isExact } = choose({
+    const { best, count, first, isExact, scores: finals } = choose({
       pool: ranking === undefined ? pool : poolOf(ranking.docs, ranking.ranks),
       ranks: ranking?.ranks ?? scores,
       best: ranking?.best,
@@ -250,11 +250,16 @@ export class Matcher<R extends Outline> {
       newestFirst,
       examined
     }, question)
-    const candidate = (doc: number): Candidate => {
+    const candidate = (doc: number, n: number): Candidate => {
       const rank = ranking === undefined ? scores[doc]! : candidates.rankOf(doc, index)
       const clues = ranked?.isExplained === true ? { ...candidates.cluesOf(doc) } : undefined
       const relevance = relevanceOf(rank, best)
-      return { fact: this.factOf(doc), lexical: rank, clues, score: scored?.(doc, relevance) ?? relevance }
+      return {
+        fact: this.factOf(doc),
+        lexical: rank,
+        clues,
+        score: finals?.[n] ?? scored?.(doc, relevance) ?? relevance
+      }
     }
     const wanted = also.length === 0 ? [] : this.#docsOf(also, first, view, filter.has)
     return {

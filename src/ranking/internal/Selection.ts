@@ -171,6 +171,8 @@ export interface Choice {
 export interface Chosen {
   /** Best first. */
   readonly first: ReadonlyArray<number>
+  /** Final scores of these, in their order; absent where a score is the relevance. */
+  readonly scores?: ReadonlyArray<number>
   /** The best rank of a doc id that passes. */
   readonly best: number
   /** Number of doc ids that pass and score at least `minScore`; at least so many, where not `isExact`. */
@@ -248,12 +250,9 @@ const weighed = (
     : lookFor({ ...looking, most: bounds }, look)
   const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
-  return {
-    first,
-    best,
-    count: isCounted ? pool.count : found.count,
-    isExact: isCounted || (isWhole && found.isWhole)
-  }
+  const scores = first.map((doc) => finals[doc]!)
+  const isExact = isCounted || (isWhole && found.isWhole)
+  return { first, scores, best, count: isCounted ? pool.count : found.count, isExact }
 }
 
 /** Returns how many of the best by their ranks are scored first, to tell how good a rank has to be. */
