@@ -10,7 +10,7 @@
  * const ada = Viewer.make({ userId: "ada" })
  * const program = Effect.gen(function*() {
  *   const beliefs = yield* BeliefMemory.BeliefMemory
- *   const data = { subject: "deploys", predicate: "fail on", object: "Fridays" }
+ *   const data = { subject: "deploys", predicate: "fail on", object: "Fridays", sourceType: "observation" as const }
  *   const { record: { confidence, id } } = yield* beliefs.retain(ada, { scope: { userId: "ada" }, body: "", data })
  *   const raised = yield* beliefs.reinforce(ada, id, 0.5, { reason: "it happened again" })
  *   return [confidence, raised.record.confidence]

@@ -19,7 +19,7 @@
  *   const draft = { scope: { userId: "ada" }, kind: "user", body: "Drinks tea." }
  *   const added = yield* memory.add(ada, [draft], { stores: ["team"] })
  *   yield* Effect.forEach(added, ({ result }) => result)
- *   return (yield* memory.search(ada, { text: "tea" })).hits.map(({ store }) => store)
+ *   return (yield* memory.search(ada, "tea")).hits.map(({ store }) => store)
  * })
  * const stores = await program.pipe(Effect.provide(Manager), Effect.runPromise)
  *

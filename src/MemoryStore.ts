@@ -48,4 +48,3 @@ export type {
   Write
 } from "./storage/MemoryStore.ts"
 export type { Activity } from "./storage/MemoryStore/internal/makeStore.ts"
-export type { TenantIndex } from "./storage/TenantIndex.ts"

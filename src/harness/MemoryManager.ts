@@ -37,9 +37,7 @@ import * as Outbox from "./Outbox.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 
-/** Options of injection. */
 export type { InjectionConfig } from "./Injection.ts"
-/** Options of extraction. */
 export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
