@@ -47,6 +47,7 @@ export default defineConfig({
         resolve: {
           alias: [
             { find: /^#builtins$/, replacement: src("storage/MemoryStore/Markdown/internal/BuiltinsNode.ts") },
+            { find: /^#vault$/, replacement: src("storage/MemoryStore/Markdown/internal/VaultNode.ts") },
             { find: /^#hash$/, replacement: src("domain/internal/HashNode.ts") },
             { find: /^effect-memory\/ai$/, replacement: src("agent/MemoryToolkit.ts") },
             { find: /^effect-memory\/(cluster|compat|mcp|postgres|ranking|sqlite|tools)$/, replacement: src("$1.ts") },

@@ -27,6 +27,7 @@ await build({
   target: "es2022",
   sourcemap: true,
   chunkNames: "chunk-[hash]",
+  tsconfigRaw: {}, // else its `paths` lead to `src`, and every module would be there twice
   logLevel: "error"
 })
 
@@ -112,6 +113,7 @@ const { metafile } = await build({
   format: "esm",
   alias: {
     "#builtins": join(root, "src/storage/MemoryStore/Markdown/internal/BuiltinsNode.ts"),
+    "#vault": join(root, "src/storage/MemoryStore/Markdown/internal/VaultPortable.ts"),
     "#hash": join(root, "src/domain/internal/HashNode.ts")
   },
   plugins: [deferred],

@@ -2,11 +2,33 @@
  * Beliefs: what is held to be true, how surely, and why that changed; with hindsight on tasks, and counterfactuals. Confidence is
  * the record's. The belief itself keeps an audit of its changes, each with its reason. A superseded belief is history: it is kept
  * and shown, and no longer changes.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { BeliefMemory, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ * const program = Effect.gen(function*() {
+ *   const beliefs = yield* BeliefMemory.BeliefMemory
+ *   const data = { subject: "deploys", predicate: "fail on", object: "Fridays", sourceType: "observation" as const }
+ *   const { record: { confidence, id } } = yield* beliefs.retain(ada, { scope: { userId: "ada" }, body: "", data })
+ *   const raised = yield* beliefs.reinforce(ada, id, 0.5, { reason: "it happened again" })
+ *   return [confidence, raised.record.confidence]
+ * })
+ * const confidences = await program.pipe(
+ *   Effect.provide(BeliefMemory.layer),
+ *   Effect.provide(MemoryStore.layerInMemory),
+ *   Effect.runPromise
+ * )
+ *
+ * confidences // => [0.6, 0.8]
+ * ```
  */
 export { BeliefMemory, confidenceOf, layer, levelOf } from "./kinds/BeliefMemory.ts"
 export type {
   Because,
   Belief,
+  BeliefPatch,
   BeliefQuery,
   Corrected,
   Counterfactual,

@@ -34,6 +34,6 @@ export {
   RecallLimits,
   toAdapter
 } from "./kinds/EpisodicMemory.ts"
-export type { Episode, Recalled, Reflection, Service, Turn } from "./kinds/EpisodicMemory.ts"
+export type { Episode, Recalled, Reflection, Sections, Service, Turn } from "./kinds/EpisodicMemory.ts"
 export type { MemoryAdapter, Run, SeedQuery } from "./kinds/EpisodicMemory/Adapter.ts"
 export type { RecallQuery, SemanticRecallOptions } from "./kinds/EpisodicMemory/Source.ts"

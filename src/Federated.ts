@@ -23,5 +23,5 @@
  * ```
  */
 export { Federated, important, layer } from "./storage/MemoryStore/Federated.ts"
-export type { Options, Service } from "./storage/MemoryStore/Federated.ts"
+export type { ContextOf, Entries, ErrorOf, Options, Service } from "./storage/MemoryStore/Federated.ts"
 export type { Entry, Named, Registry } from "./storage/MemoryStore/Federated/StoreRegistry.ts"

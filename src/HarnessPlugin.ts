@@ -21,4 +21,4 @@
  * ```
  */
 export { allow, deny, layer, Plugins } from "./host/HarnessPlugin.ts"
-export type { HarnessPlugin, Signal, ToolCall, Verdict } from "./host/HarnessPlugin.ts"
+export type { HarnessPlugin, PluginSource, Signal, ToolCall, Verdict } from "./host/HarnessPlugin.ts"

@@ -2,6 +2,26 @@
  * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works. Files outside the
  * root are not read, wherever links lead. A file that is reached twice counts once, and so do two files of one directory with the
  * same text.
+ *
+ * ```ts
+ * import { FileSystem } from "@effect/platform"
+ * import { NodeContext } from "@effect/platform-node"
+ * import { Effect } from "effect"
+ * import { InstructionFiles } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const fs = yield* FileSystem.FileSystem
+ *   yield* fs.makeDirectory("project/.git", { recursive: true })
+ *   yield* fs.makeDirectory("project/api")
+ *   yield* fs.writeFileString("project/AGENTS.md", "Run the tests.")
+ *   yield* fs.writeFileString("project/api/AGENTS.md", "No breaking changes.")
+ *   const files = yield* InstructionFiles.loadInstructionFiles("project/api")
+ *   return files.map(({ content, label }) => [label, content])
+ * })
+ * const files = await program.pipe(Effect.provide(NodeContext.layer), Effect.runPromise)
+ *
+ * files // => [["(repo root)", "Run the tests."], ["api", "No breaking changes."]]
+ * ```
  */
 export { InstructionFiles, layer, loadInstructionFiles, renderInstructionFiles } from "./harness/InstructionFiles.ts"
 export type { InstructionFile, Loaded, Service } from "./harness/InstructionFiles.ts"

@@ -16,4 +16,4 @@
  * ```
  */
 export { catchReason, make, MemoryError, Reason, retryOnConflict } from "./domain/MemoryError.ts"
-export type { DetailOf, For } from "./domain/MemoryError.ts"
+export type { DetailOf, Details, ErrorFields, For } from "./domain/MemoryError.ts"

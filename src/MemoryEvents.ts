@@ -18,4 +18,4 @@
  * ```
  */
 export { layer, MemoryEvent, MemoryEvents } from "./harness/MemoryEvents.ts"
-export type { Service } from "./harness/MemoryEvents.ts"
+export type { Options, Service } from "./harness/MemoryEvents.ts"

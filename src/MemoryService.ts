@@ -20,4 +20,13 @@
  * ```
  */
 export { as, CurrentViewer, layer, layerTest, MemoryService, renderMemoryIndex } from "./harness/MemoryService.ts"
-export type { BestEffort, Embed, Operation, PutOptions, Service, TestOptions } from "./harness/MemoryService.ts"
+export type {
+  BestEffort,
+  Embed,
+  ForgetOptions,
+  Operation,
+  OriginOptions,
+  PutOptions,
+  Service,
+  TestOptions
+} from "./harness/MemoryService.ts"

@@ -17,6 +17,9 @@
  * found // => ["Drinks tea, never coffee."]
  * ```
  */
+export type { TenantEmbeddings } from "./ranking/VectorIndex.ts"
+export type { ChangeFeed } from "./storage/ChangeFeed.ts"
+export type { Reader } from "./storage/internal/EngineContract.ts"
 export type { Linked, Neighbours } from "./storage/Links.ts"
 export {
   changeFeed,

@@ -19,4 +19,4 @@
  * ```
  */
 export { jsonSchemaOf, make } from "./host/MemoryTool.ts"
-export type { Failure, MemoryTool } from "./host/MemoryTool.ts"
+export type { Failure, Hints, MemoryTool } from "./host/MemoryTool.ts"

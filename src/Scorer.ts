@@ -19,4 +19,4 @@
  * ```
  */
 export { defaultMemoryScorer, score } from "./ranking/Scorer.ts"
-export type { Input } from "./ranking/Scorer.ts"
+export type { Input, ScoredQuery } from "./ranking/Scorer.ts"

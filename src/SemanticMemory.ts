@@ -24,4 +24,4 @@
  * ```
  */
 export { layer, SemanticMemory } from "./kinds/SemanticMemory.ts"
-export type { Fact, Service } from "./kinds/SemanticMemory.ts"
+export type { AsOf, Fact, Service } from "./kinds/SemanticMemory.ts"

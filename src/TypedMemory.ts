@@ -18,4 +18,4 @@
  * ```
  */
 export { make } from "./kinds/TypedMemory.ts"
-export type { DraftOf, Found, PatchOf, Typed, TypedMemory } from "./kinds/TypedMemory.ts"
+export type { DraftOf, Found, PatchOf, Typed, TypedMemory, WithoutKinds } from "./kinds/TypedMemory.ts"

@@ -70,7 +70,7 @@ const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.Mem
   Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only its JSON schema and its type are used
 
 /** A tool with typed parameters. A failure, wrong parameters included, is a result that the model reads. */
-type Declared<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
+export type ToolOf<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
   readonly parameters: Schema.Struct<Fields>
   readonly success: typeof Schema.String
   readonly failure: typeof MemoryTool.Failure
@@ -84,7 +84,7 @@ const declared = <const Name extends string, Fields extends Schema.Struct.Fields
     readonly input: Schema.Struct<Fields> & Schema.Schema.AnyNoContext
     readonly writes: boolean
   } & MemoryTool.Hints
-): Declared<Name, Fields> =>
+): ToolOf<Name, Fields> =>
   Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
     .setParameters(lenient<Fields>(MemoryTool.jsonSchemaOf(input)))
     .annotate(Tool.Readonly, !writes)

@@ -45,19 +45,27 @@ export const Reason = Schema.Literal(
 /** A reason for which an operation fails. */
 export type Reason = typeof Reason.Type
 
-/** Schemas of the details by reason. A reason that is not listed has no detail. */
-export const details = {
+/** The details of errors by reason. A reason that is not listed has no detail. */
+export interface Details {
   /** Revisions: the expected one and the one found; `actual` 0 = no record. */
-  conflict: Schema.Struct({ expected: Schema.Int, actual: Schema.Int }),
+  readonly conflict: { readonly expected: number; readonly actual: number }
   /** Milliseconds until a retry may succeed; null = until the next turn. */
-  rate_limited: Schema.Struct({ retryAfter: Schema.NullOr(Schema.NonNegativeInt) }),
+  readonly rate_limited: { readonly retryAfter: number | null }
   /** A path within the store, or a table and key; never absolute. */
-  corrupt: Schema.Struct({ location: Schema.String }),
+  readonly corrupt: { readonly location: string }
   /** Every violation, not the first. */
-  invalid_draft: Schema.Struct({ issues: Schema.NonEmptyArray(Schema.String) })
+  readonly invalid_draft: { readonly issues: readonly [string, ...Array<string>] }
 }
 /** The detail of an error with the reason `R`; `undefined` if the reason has none. */
-export type DetailOf<R extends Reason> = R extends keyof typeof details ? (typeof details)[R]["Type"] : undefined
+export type DetailOf<R extends Reason> = R extends keyof Details ? Details[R] : undefined
+
+/** Schemas of the details by reason. */
+const details = {
+  conflict: Schema.Struct({ expected: Schema.Int, actual: Schema.Int }),
+  rate_limited: Schema.Struct({ retryAfter: Schema.NullOr(Schema.NonNegativeInt) }),
+  corrupt: Schema.Struct({ location: Schema.String }),
+  invalid_draft: Schema.Struct({ issues: Schema.NonEmptyArray(Schema.String) })
+} satisfies { readonly [R in keyof Details]: Schema.Schema.All & { readonly Type: Details[R] } }
 
 /** The error of every operation. Its message may be shown to people; it never quotes the input. */
 export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/MemoryError")("MemoryError", {
@@ -80,16 +88,17 @@ export interface For<R extends Reason> extends MemoryError {
   readonly detail: DetailOf<R>
 }
 
-type Fields<R extends Reason> =
+/** The fields of an error that `make` takes; `detail` where the reason has one. */
+export type ErrorFields<R extends Reason> =
   & { readonly op: string; readonly message: string; readonly id?: MemoryId | undefined; readonly cause?: unknown }
-  & (R extends keyof typeof details ? { readonly detail: DetailOf<R> } : unknown)
+  & (R extends keyof Details ? { readonly detail: DetailOf<R> } : unknown)
 
 /** Makes an error. Its `cause` is not enumerable, so no encoder or printer shows it. */
-export const make = <const R extends Reason>(reason: R, fields: Fields<NoInfer<R>>): For<R> => {
+export const make = <const R extends Reason>(reason: R, fields: ErrorFields<NoInfer<R>>): For<R> => {
   const { cause, ...rest } = fields
   const error = new MemoryError({ ...rest, reason })
   if (cause !== undefined) Object.defineProperty(error, "cause", { value: cause, enumerable: false })
-  return error as For<R> // `Fields<R>` demanded the detail that `R` has
+  return error as For<R> // `ErrorFields<R>` demanded the detail that `R` has
 }
 
 /** Recovers from one reason and lets every other failure pass. */

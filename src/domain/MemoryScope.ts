@@ -1,6 +1,14 @@
 /** Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`. */
-import * as Arbitrary from "effect/Arbitrary"
+import type { LazyArbitrary } from "effect/Arbitrary"
+import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
+
+/** Generates ids, for tests. */
+const anId: LazyArbitrary<string> = (fc) =>
+  fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))
+    .map((id) => id.normalize("NFC"))
+    // eslint-disable-next-line no-control-regex
+    .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
 
 /**
  * Schema of an id: 1..256 UTF-16 units without control characters and `\`, never `.` or `..`. A `/` is legal (`org/ada`, a
@@ -19,11 +27,7 @@ export const ScopeId = Schema.String.pipe(
       message: "expected 1..256 characters without control characters or \\, and not . or ..",
       override: true
     }),
-    arbitrary: () => (fc) =>
-      fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))
-        .map((id) => id.normalize("NFC"))
-        // eslint-disable-next-line no-control-regex
-        .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
+    arbitrary: () => anId
   })
 )
 
@@ -53,17 +57,28 @@ export const isInternal = (scope: MemoryScope): boolean => scope !== Global && s
 
 /** A scope: `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
-const Somebodys = Schema.Union(
+/** Generates scopes, for tests. `effect/Arbitrary` would do it, and be in every bundle. */
+const aScope: LazyArbitrary<MemoryScope> = (fc) => {
+  const id = anId(fc)
+  const record: FastCheck.Arbitrary<Ids> = fc.record(
+    { userId: id, agentId: id, runId: id, sessionId: id, actorId: id },
+    {
+      requiredKeys: []
+    }
+  )
+  return fc.oneof(
+    fc.constant<MemoryScope>(Global),
+    record.filter((scope) => fields.some((field) => scope[field] !== undefined))
+  )
+}
+/** Schema of a scope. */
+export const MemoryScope: Schema.Schema<MemoryScope> = Schema.Union(
   Schema.Literal(Global),
   Schema.Struct(ids).pipe(Schema.filter((scope) => fields.some((field) => scope[field] !== undefined), {
     message: () => "a scope needs at least one id; say Global where everyone may read"
-  }))
-)
-/** Schema of a scope. */
-export const MemoryScope: Schema.Schema<MemoryScope> = Schema.Union(
-  ...Somebodys.members,
+  })),
   Schema.Struct({ runId: Schema.Literal(Internal.runId) })
-).annotations({ identifier: "MemoryScope", arbitrary: () => Arbitrary.makeLazy(Somebodys) })
+).annotations({ identifier: "MemoryScope", arbitrary: () => aScope })
 
 /** Throws a `ParseError` unless the value is a scope, `Global` or at least one id. */
 export const assertScope = (scope: MemoryScope): void => Schema.asserts(MemoryScope)(scope)

@@ -222,7 +222,8 @@ const FromOutside = Viewer.pipe(
       : undefined
   )
 )
-const decodeOutside = Schema.decodeUnknownEither(FromOutside, { errors: "all" })
+// compiled at its first call: an import of the package does without
+const decodeOutside = (input: unknown) => Schema.decodeUnknownEither(FromOutside, { errors: "all" })(input)
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 

@@ -86,7 +86,8 @@ export interface Service {
 /** Tag of the service for events. */
 export class MemoryEvents extends Context.Tag("@memory/MemoryEvents")<MemoryEvents, Service>() {}
 
-interface Options {
+/** Options of the service. */
+export interface Options {
   /** Number of events that a listener may lag behind before it misses the oldest, at least 1. Default 1,024. */
   readonly capacity?: number | undefined
   /** Whether events carry summaries and the words of searches. Default false. */

@@ -37,9 +37,7 @@ import * as Outbox from "./Outbox.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 
-/** Options of injection. */
 export type { InjectionConfig } from "./Injection.ts"
-/** Options of extraction. */
 export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
@@ -54,7 +52,8 @@ export interface Added {
   readonly store: string
   readonly result: Effect.Effect<ReadonlyArray<MemoryStore.Put>, MemoryError.MemoryError>
 }
-interface Named {
+/** A choice of stores. */
+export interface StoreSelection {
   /** Names of stores; `[]` and none mean all, repeats count once. An unknown one fails with `not_found` before any call. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
@@ -65,7 +64,7 @@ export interface Service {
   readonly search: (
     viewer: Viewer,
     query: string,
-    options?: Named & {
+    options?: StoreSelection & {
       /** Most results from each store. Default: that of each store. */
       readonly maxSearchResults?: number | undefined
     }
@@ -78,13 +77,13 @@ export interface Service {
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
-    options?: Named & MemoryStore.Provenance
+    options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
   /** Adds in the background: a failure becomes an event and a warning. `flush` waits for it; the close of the scope, for 30 seconds. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
-    options?: Named & MemoryStore.Provenance
+    options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Keeps messages in every store that extracts, before it returns. Fails if a store could not, and names it. */
   readonly addMessages: (
@@ -229,7 +228,7 @@ const add = (
   managed: Managed,
   viewer: Viewer,
   drafts: ReadonlyArray<Draft>,
-  { stores, ...provenance }: Named & MemoryStore.Provenance = {}
+  { stores, ...provenance }: StoreSelection & MemoryStore.Provenance = {}
 ): Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError> =>
   Effect.flatMap(targets(managed.federated, stores), (targets) => addTo(managed, viewer, drafts, targets, provenance))
 
@@ -238,7 +237,7 @@ const accept = (
   managed: Managed,
   viewer: Viewer,
   drafts: ReadonlyArray<Draft>,
-  { stores, ...provenance }: Named & MemoryStore.Provenance = {}
+  { stores, ...provenance }: StoreSelection & MemoryStore.Provenance = {}
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     targets(managed.federated, stores),

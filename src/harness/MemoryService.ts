@@ -57,14 +57,15 @@ export interface Embed {
 /** A write of origin `agent` or `pipeline` counts as a model's and is held to the spec's `sharedWrites`. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** The origin of a change. */
-interface Decided {
+export interface OriginOptions {
   /**
    * Origin: `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness
    * code.
    */
   readonly origin?: Origin | undefined
 }
-interface Forgetting extends Decided {
+/** The origin of a forgetting, and whether it erases the record beyond recovery. Default: the record can be restored. */
+export interface ForgetOptions extends OriginOptions {
   readonly purge?: boolean | undefined
 }
 
@@ -85,13 +86,13 @@ export interface Service {
   readonly update: (
     id: MemoryId,
     patch: Patch,
-    options?: MemoryStore.IfRevision & Embed & Decided
+    options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
   /**
    * Forgets a record; returns whether it was there. It can be restored while the store's trash lasts, but not after
    * `purge`.
    */
-  readonly forget: (id: MemoryId, options?: Forgetting) => Operation<boolean>
+  readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
    * Forgets all records that match the filter, whatever its limit, except those that the viewer may not forget: instructions,
    * and Global records under `globalWrites: deny`. Returns their number. `purge` also erases matching records in the part of the

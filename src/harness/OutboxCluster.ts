@@ -72,7 +72,9 @@ export interface Service extends Outbox.Service {
 /** Tag of the outbox of a cluster. */
 export class OutboxCluster extends Context.Tag("@memory/OutboxCluster")<OutboxCluster, Service>() {}
 
-type Cluster = Sharding.Sharding | MessageStorage.MessageStorage
+export type { Listener } from "./Outbox.ts"
+/** The services of a cluster that an outbox needs. */
+export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
  * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of
@@ -84,7 +86,7 @@ export const make = (
   pipeline: MemoryPipeline.Service,
   options: Options = {},
   listener: Outbox.Listener = Outbox.loggingListener
-): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope | Cluster> =>
+): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope | ClusterServices> =>
   Effect.gen(function*() {
     yield* ExtractionRunner.checked(options)
     const {
@@ -169,7 +171,7 @@ export const layer = (
 ): Layer.Layer<
   Outbox.Outbox | OutboxCluster,
   MemoryError.MemoryError,
-  MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline | Cluster
+  MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline | ClusterServices
 > => {
   const { compaction = Cron.unsafeParse("0 0 * * * *"), name = "default" } = options
   const outbox = Layer.scopedContext(Effect.gen(function*() {

@@ -245,8 +245,9 @@ const readCassette = (file: string) =>
 
 const reading = "Cassette.read"
 const asLine = Schema.parseJson(CassetteEntry)
-const encodeEntry = Schema.encode(asLine)
-const decodeEntry = Schema.decode(asLine)
+// compiled at their first calls: an import of the package does without
+const encodeEntry = (entry: CassetteEntry) => Schema.encode(asLine)(entry)
+const decodeEntry = (line: string) => Schema.decode(asLine)(line)
 
 /** The finished lines of a cassette. A last line without its end was never finished, and does not count. */
 const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)

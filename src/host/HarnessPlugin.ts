@@ -49,11 +49,12 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
   defaultValue: (): ReadonlyArray<HarnessPlugin> => []
 }) {}
 
-type Source<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
+/** A plugin, or an Effect that makes one with state. */
+export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
 /** Adds plugins after those in force. A plugin with state is given as an Effect that makes it. */
 export const layer = <E = never, R = never>(
-  ...plugins: ReadonlyArray<Source<E, R>>
+  ...plugins: ReadonlyArray<PluginSource<E, R>>
 ): Layer.Layer<Plugins, E, R> =>
   Layer.effect(
     Plugins,

@@ -24,16 +24,12 @@ import * as Completion from "../host/Completion.ts"
 import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as NoteAnalysis from "./AgenticMemory/NoteAnalysis.ts"
+import type { Attributes, Evolution, LinkSuggestion } from "./AgenticMemory/NoteAnalysis.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
 /** The `data` of a note. */
 export type Note = Payload.Note
-/** The keywords, tags, entities and context of a note. */
-export type Attributes = NoteAnalysis.Attributes
-/** A change of an older note that a new one asks for. */
-export type Evolution = NoteAnalysis.Evolution
-/** A link that a note may get. */
-export type LinkSuggestion = NoteAnalysis.LinkSuggestion
+export type { Attributes, Evolution, LinkSuggestion } from "./AgenticMemory/NoteAnalysis.ts"
 
 /** A note that was stored, and how it relates to others. */
 export interface Stored extends TypedMemory.Typed<Note> {

@@ -59,7 +59,8 @@ export interface Corrected {
   readonly corrected: ReadonlyArray<Typed<Belief>>
 }
 
-type Revised = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
+/** Fields of a belief to change; those left out stay. */
+export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
 /** Fields that a caller leaves out, since the service sets them. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
@@ -79,7 +80,7 @@ export interface Service {
   readonly revise: (
     viewer: Viewer.Any,
     id: MemoryId,
-    data: Revised,
+    data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Stores a belief in place of another, linked to it, which is closed and kept. A concurrent second call fails: `read_only`. */

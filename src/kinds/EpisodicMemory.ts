@@ -182,7 +182,7 @@ export const toAdapter = (
   Effect.map(EpisodicMemory, (memory) => Adapter.fromService(memory, viewer, run))
 
 /** The sections of a block. */
-interface Sections {
+export interface Sections {
   readonly episodic: ReadonlyArray<Typed<Episode>>
   readonly semantic: ReadonlyArray<Typed<Episode>>
   readonly reflections: ReadonlyArray<Typed<Reflection>>

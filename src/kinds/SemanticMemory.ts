@@ -17,7 +17,7 @@ import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary 
 export type Fact = Payload.Fact
 
 /** The time, epoch ms, at which the facts were true. Default now. */
-type When = Pick<MemoryFilter, "asOf">
+export type AsOf = Pick<MemoryFilter, "asOf">
 
 /** Operations of `SemanticMemory`. */
 export interface Service {
@@ -30,13 +30,13 @@ export interface Service {
   readonly queryByDomain: (
     viewer: Viewer.Any,
     domain: string,
-    when?: When
+    when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
   /** Returns all facts about a subject, compared exactly, newest first. Cost: all facts that the viewer sees. */
   readonly queryBySubject: (
     viewer: Viewer.Any,
     subject: string,
-    when?: When
+    when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
   /** Finds facts, best first. `limit`: default 20. */
   readonly searchFacts: (
@@ -58,7 +58,7 @@ export class SemanticMemory extends Context.Tag("@memory/SemanticMemory")<Semant
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const facts = yield* typed({ ...MemoryKind.semantic, schema: Payload.Fact })
 
-  const by = (op: string, viewer: Viewer.Any, path: string, is: string, when: When = {}) =>
+  const by = (op: string, viewer: Viewer.Any, path: string, is: string, when: AsOf = {}) =>
     facts.all(viewer, { asOf: when.asOf, where: { ...isFact, [path]: { eq: is } } }).pipe(
       Effect.withSpan(`SemanticMemory.${op}`)
     )

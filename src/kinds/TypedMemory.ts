@@ -31,7 +31,8 @@ export interface Found<out A> extends Typed<A> {
 export type DraftOf<A> = Omit<Draft, "kind" | "data"> & { readonly data: A }
 /** A patch of a record with typed `data`. */
 export type PatchOf<A> = Omit<Patch, "data"> & { readonly data?: A | undefined }
-type Narrow<Q> = Omit<Q, "kinds">
+/** A filter or query without `kinds`, which the service sets. */
+export type WithoutKinds<Q> = Omit<Q, "kinds">
 
 /**
  * Operations on the records of one kind; a record of another kind counts as absent. Records whose `data` does not decode
@@ -46,22 +47,22 @@ export interface TypedMemory<in out A> {
   /** Returns a page of records, newest first. */
   readonly list: (
     viewer: Viewer.Any,
-    filter?: Narrow<MemoryFilter>
+    filter?: WithoutKinds<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
   /** Returns the records of `list`, without those whose `data` does not decode. */
   readonly listReadable: (
     viewer: Viewer.Any,
-    filter?: Narrow<MemoryFilter>
+    filter?: WithoutKinds<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
   /** Returns the records of all pages of `list`. */
   readonly all: (
     viewer: Viewer.Any,
-    filter?: Omit<Narrow<MemoryFilter>, "after" | "limit">
+    filter?: Omit<WithoutKinds<MemoryFilter>, "after" | "limit">
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
   /** Finds records, best first. */
   readonly search: (
     viewer: Viewer.Any,
-    query: Narrow<MemoryQuery>
+    query: WithoutKinds<MemoryQuery>
   ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
   /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if it is not of `ifRevision`. */
   readonly update: (

@@ -69,7 +69,10 @@ export interface StdioOptions extends Options {
 }
 
 /** Options of a server over HTTP, its routes aside. */
-export interface HttpOptions extends McpHttp.Options, HttpGuard.Access {}
+export interface HttpOptions extends AppOptions, HttpGuard.Access {}
+
+/** Options of the app that `httpApp` makes. */
+export interface AppOptions extends McpHttp.Options {}
 
 /** Options of the checks: who may reach a server over HTTP, and how often. */
 export type { Access, Guard } from "./HttpGuard.ts"
@@ -102,7 +105,7 @@ export const stdio = (
  * the scope ends its sessions.
  */
 export const httpApp = (
-  options: McpHttp.Options = {}
+  options: AppOptions = {}
 ): Effect.Effect<
   HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>,
   never,
@@ -116,7 +119,9 @@ export const httpApp = (
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
 /** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are no secret. */
-export const checkHost = HttpGuard.checkHost
+export const checkHost: (
+  access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
+) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
  * Serves memory over HTTP at `/mcp`, by the `HttpServer` of the context. `routes` are asked for every other path, behind the same

@@ -270,7 +270,8 @@ export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): Rea
 
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
-const encodeSealed = Schema.encodeEither(Sealed)
+// compiled at its first call: an import of the package does without
+const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /** Redacts what a caller's own extraction finds, and what a caller's own `apply` is given: a store redacts by itself. */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {

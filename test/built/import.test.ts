@@ -1,6 +1,6 @@
 /** An import of the package loads few files of ours under Node, and nothing that only some programs use. */
 import { assert, describe, it } from "@effect/vitest"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { folder, root, run } from "./programs.ts"
 
@@ -24,28 +24,26 @@ const urls = output.split("\n").filter((url) => url !== "")
 const packageOf = (url: string) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1]
 
 describe("an import of the index", () => {
-  it("loads Effect and what it needs, the platform's interfaces, the YAML parser and the stemmer, and no other package", () => {
+  it("loads Effect and what it needs, the platform's interfaces and the stemmer, and no other package: the YAML parser waits for a vault", () => {
     assert.deepStrictEqual(Array.from(new Set(urls.flatMap((url) => packageOf(url) ?? []))).toSorted(), [
       "@effect/platform",
       "effect",
       "fast-check",
       "pure-rand",
-      "stemmer",
-      "yaml"
+      "stemmer"
     ])
     const platform = urls.filter((url) => packageOf(url) === "@effect/platform")
     assert.isAtMost(platform.length, 8, platform.join("\n"))
   })
 
-  it("loads our code in six files at most, and of Node crypto, fs and zlib", () => {
+  it("loads our code in seven files at most, without the vault's, and of Node crypto alone", () => {
     const ours = urls.filter((url) => url.includes("/dist/") && packageOf(url) === undefined)
     assert.isNotEmpty(ours)
     for (const url of ours) assert.include(url, new URL(`file://${join(root, "dist/node/")}`).href)
-    assert.isAtMost(ours.length, 6, ours.join("\n"))
-    assert.deepStrictEqual(urls.filter((url) => url.startsWith("node:")).toSorted(), [
-      "node:crypto",
-      "node:fs",
-      "node:zlib"
-    ])
+    assert.isAtMost(ours.length, 7, ours.join("\n"))
+    const loaded = ours.map((url) => readFileSync(new URL(url), "utf8")).join("\n")
+    assert.include(loaded, "// dist/storage/MemoryStore/Markdown.js")
+    assert.notInclude(loaded, "// dist/storage/MemoryStore/Markdown/MarkdownStore.js")
+    assert.deepStrictEqual(urls.filter((url) => url.startsWith("node:")), ["node:crypto"])
   })
 })

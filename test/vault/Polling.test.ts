@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as ChangeFeed from "../../src/storage/ChangeFeed.ts"
-import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
+import { keepCurrent } from "../../src/storage/MemoryStore/Markdown/MarkdownStore.ts"
 import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { system } from "../../src/testing/Sample.ts"
 import { place } from "./Place.ts"
@@ -19,7 +19,7 @@ const polled = Effect.gen(function*() {
   const changeFeed = ChangeFeed.make()
   let looks = 0
   const fs = yield* VaultFileSystem.make(yield* place)
-  const called = yield* Markdown.keepCurrent(fs, {
+  const called = yield* keepCurrent(fs, {
     changeFeed,
     follow: Effect.void,
     land: Effect.void,

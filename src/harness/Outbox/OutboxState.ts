@@ -302,8 +302,9 @@ const kind = "outbox"
 const page = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
-const decode = Schema.decodeUnknownEither(Data)
-const encode = Schema.encodeSync(Data)
+// compiled at their first calls: an import of the package does without
+const decode = (data: unknown) => Schema.decodeUnknownEither(Data)(data)
+const encode = (data: Data) => Schema.encodeSync(Data)(data)
 
 const keyIn = ({ session, viewer }: ConversationKey): ConversationKey => ({ viewer, session })
 

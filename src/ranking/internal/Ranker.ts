@@ -17,6 +17,19 @@ import { asksWhen, closeness, namesTime, type Times, timesIn } from "./TimeExpre
 
 export { asksWhen } from "./TimeExpression.ts"
 
+/** Name of a feature of the ranker. */
+export type Feature =
+  | "words"
+  | "neighbours"
+  | "session"
+  | "reply"
+  | "coverage"
+  | "speaker"
+  | "firstPerson"
+  | "date"
+  | "time"
+  | "length"
+  | "statement"
 /** Weight of each feature of the ranker. */
 export const weights = {
   /** BM25 of the record, over the best. */
@@ -41,9 +54,7 @@ export const weights = {
   length: 1.93,
   /** Whether it is no question. */
   statement: 0.49
-}
-/** Name of a feature. */
-export type Feature = keyof typeof weights
+} satisfies { readonly [Name in Feature]: number }
 
 const features = Object.keys(weights) as ReadonlyArray<Feature> // the keys of the constant above
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]

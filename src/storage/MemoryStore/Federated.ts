@@ -71,13 +71,16 @@ export interface Service extends StoreRegistry.Registry {
 /** The service tag of the registry and its search. */
 export class Federated extends Context.Tag("@memory/Federated")<Federated, Service>() {}
 
-interface Entries {
+/** The member stores of a federation by their names. */
+export interface Entries {
   readonly [name: string]: StoreRegistry.Entry<unknown, unknown>
 }
-type ErrorOf<S extends Entries> = {
+/** The errors with which the layers of the entries fail. */
+export type ErrorOf<S extends Entries> = {
   [N in keyof S]: S[N] extends StoreRegistry.Entry<infer E, unknown> ? E : never
 }[keyof S]
-type ContextOf<S extends Entries> = {
+/** The services that the layers of the entries require. */
+export type ContextOf<S extends Entries> = {
   [N in keyof S]: S[N] extends StoreRegistry.Entry<unknown, infer R> ? R : never
 }[keyof S]
 
