@@ -14,6 +14,7 @@ const strata = [
   "pipeline",
   "harness",
   "agent",
+  "transfer",
   "mcp",
   "compat",
   "testing",
@@ -60,9 +61,9 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for and the command aside", () => {
+  it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for, import and export and the command aside", () => {
     const aside =
-      /^testing\/|^compat\/|^mcp\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^mcp\/|^cli\/|^transfer\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 153)
   })
 
