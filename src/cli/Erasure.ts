@@ -9,11 +9,11 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
-import type { MemoryRecord } from "../domain/MemoryRecord.ts"
-import { Global, isInternal } from "../domain/MemoryScope.ts"
+import { isInternal } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { sideOf } from "../storage/Copy/Lineage.ts"
 import type { Service } from "../storage/MemoryStore.ts"
+import { owns } from "../transfer/Person.ts"
 import * as Rows from "./Rows.ts"
 
 /** A person in a tenant. */
@@ -41,7 +41,7 @@ export const find = (store: Service, person: Person): Io<Belongings> =>
     const found = { records: 0, tombstones: 0, internal: 0, ids: new Array<MemoryId>() }
     yield* Stream.runForEach(Rows.of(store, person.tenant), ({ forgotten, record }) =>
       Effect.sync(() => {
-        if (!isOf(record, person.userId)) return
+        if (!owns(person.userId, record)) return
         found.ids.push(record.id)
         if (isInternal(record.scope)) found.internal++
         else if (forgotten) found.tombstones++
@@ -89,15 +89,3 @@ export const scan = (store: Service, person: Person, erased: ReadonlyArray<Memor
     }
     return { rows, remaining: ids.length + left }
   })
-
-const isOf = ({ data, scope }: MemoryRecord, userId: string): boolean =>
-  scope !== Global &&
-  (isInternal(scope)
-    ? ["viewer", "owner"].some((field) => isSame(userIn(data[field]), userId))
-    : isSame(scope.userId, userId))
-
-const userIn = (value: unknown): unknown =>
-  typeof value === "object" && value !== null && "userId" in value ? value.userId : undefined
-
-const isSame = (one: unknown, other: string): boolean =>
-  typeof one === "string" && one.normalize("NFC") === other.normalize("NFC")

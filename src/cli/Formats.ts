@@ -1,19 +1,306 @@
-/** The formats of `import` and `export`, by name. */
-import type * as Effect from "effect/Effect"
-import type { Failure, Services, Shared } from "./Command.ts"
+/** The formats of `import` and `export`, by name. Their code is loaded when one is used. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Sink from "effect/Sink"
+import * as Stream from "effect/Stream"
+import * as Viewer from "../domain/Viewer.ts"
+import * as Copy from "../storage/Copy.ts"
+import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
+import type { Decoder, File, FolderDecoder } from "../transfer/Foreign.ts"
+import type { Counts } from "../transfer/MemoryJsonl.ts"
+import { Skipped } from "../transfer/Skipped.ts"
+import { type Failure, print, type Services, type Shared } from "./Command.ts"
+import * as CommandError from "./CommandError.ts"
+import * as Progress from "./Progress.ts"
+import { counted, number, safeLine, Screen } from "./Screen.ts"
+import * as StoreAddress from "./StoreAddress.ts"
+
+/** A file or folder that is read. */
+export interface Reading {
+  readonly path: string
+  readonly shared: Shared
+}
+/** A file that is written; without a path it is stdout. */
+export interface Writing {
+  readonly path: string | undefined
+  readonly shared: Shared
+  /** Whether vectors are written. */
+  readonly vectors: boolean
+}
+type Run = Effect.Effect<void, Failure, Services | Scope.Scope>
 
 /** A format of files. */
 export interface Format {
   readonly name: string
-  /** Reads a file or folder into the store; `-` is stdin. Absent: the format is written only. */
-  readonly read?:
-    | ((job: { readonly path: string; readonly shared: Shared }) => Effect.Effect<void, Failure, Services>)
-    | undefined
-  /** Writes the store to a file; without a path to stdout. Absent: the format is read only. */
-  readonly write?:
-    | ((job: { readonly path: string | undefined; readonly shared: Shared }) => Effect.Effect<void, Failure, Services>)
-    | undefined
+  /** What the format is, on one line. */
+  readonly summary: string
+  /** Reads a file or folder into the store; `-` is stdin. */
+  readonly read: (job: Reading) => Run
+  /** Writes the store. Absent: the format is read only. */
+  readonly write?: ((job: Writing) => Run) | undefined
 }
 
+const counts = {
+  records: Schema.Number,
+  tombstones: Schema.Number,
+  revisions: Schema.Number,
+  vectors: Schema.Number,
+  threads: Schema.Number,
+  messages: Schema.Number
+}
+/** The answer of `export`. */
+export const Exported = Schema.Struct(counts)
+/** The answer of `import` of a file that `export` wrote. */
+export const Restored = Schema.Struct({
+  ...counts,
+  written: Schema.Number,
+  complete: Schema.Boolean,
+  skipped: Schema.Array(Skipped)
+})
+/** The answer of `import` of another system's memories. */
+export const Imported = Schema.Struct({
+  created: Schema.Number,
+  /** Records that were there; they stay as they are. */
+  present: Schema.Number,
+  threads: Schema.Number,
+  messages: Schema.Number,
+  skipped: Schema.Array(Skipped)
+})
+
+/** Longest file of another system, in bytes: it is read whole. */
+const longestFile = 402_653_184
+
+const unreadable = (path: string) =>
+  CommandError.make("notFound", `${safeLine(path)} cannot be read`, "the file or folder has to be there, and readable")
+
+const open = (shared: Shared, options: StoreAddress.OpenOptions) =>
+  Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store, options))), Context.get(MemoryStore))
+
+const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
+  skipped.map(({ count, examples, reason }) =>
+    `left out: ${number(count)}, ${safeLine(reason)} (${examples.map(safeLine).join("; ")}${
+      count > examples.length ? "; …" : ""
+    })`
+  )
+
+const told = ({ messages, records, revisions, threads, tombstones }: Counts): string =>
+  `${counted(records, "record")} (${number(tombstones)} forgotten) with ${counted(revisions, "revision")}, ${
+    counted(messages, "message")
+  } of ${counted(threads, "thread")}`
+
+const bytesOf = (path: string) =>
+  Effect.gen(function*() {
+    const screen = yield* Screen
+    if (path === "-") return screen.inputBytes
+    const fs = yield* FileSystem.FileSystem
+    return Stream.mapError(fs.stream(path, { chunkSize: 65_536 }), () => unreadable(path))
+  })
+
+const readJsonl = ({ path, shared }: Reading): Run =>
+  Effect.gen(function*() {
+    const MemoryJsonl = yield* Effect.promise(() => import("../transfer/MemoryJsonl.ts"))
+    const screen = yield* Screen
+    const bytes = yield* bytesOf(path)
+    const store = yield* open(shared, { create: true })
+    const progress = yield* Progress.make("records")
+    let last = 0
+    const report = yield* MemoryJsonl.read(store, bytes, {
+      ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
+      onProgress: ({ records }) => {
+        last = records
+        return progress.at(records, "reading")
+      }
+    }).pipe(
+      Effect.ensuring(progress.end),
+      Effect.onInterrupt(() =>
+        screen.err(`stopped after ${counted(last, "record")}. The same command goes on from there\n`)
+      )
+    )
+    yield* print(shared, Restored, report, (report) =>
+      [
+        `${told(report)}: ${number(report.written)} written`,
+        ...(report.complete ? [] : ["the file has no last line: its end may be missing"]),
+        ...lines(report.skipped)
+      ].join("\n"))
+    if (!report.complete || report.skipped.length > 0) {
+      return yield* CommandError.make("found", "not everything was read", "the report says what was left out")
+    }
+  })
+
+const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
+  Effect.gen(function*() {
+    const MemoryJsonl = yield* Effect.promise(() => import("../transfer/MemoryJsonl.ts"))
+    const screen = yield* Screen
+    const fs = yield* FileSystem.FileSystem
+    const ids = Viewer.idsOf(shared.viewer)
+    if (ids.agentId !== undefined || ids.runId !== undefined || ids.sessionId !== undefined) {
+      return yield* CommandError.make("usage", "export takes --user ID for one person, or no id for the whole store")
+    }
+    const { userId } = ids
+    const store = yield* open(shared, {})
+    const progress = yield* Progress.make("records")
+    let last: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, threads: 0, messages: 0 }
+    const text = MemoryJsonl.write(store, {
+      vectors,
+      ...(userId !== undefined && { userId, tenants: [shared.viewer.tenant] }),
+      ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
+      onProgress: (now) => {
+        last = now
+        return progress.at(now.records, "writing")
+      }
+    })
+    if (path === undefined) {
+      yield* Stream.runForEach(text, screen.out).pipe(Effect.ensuring(progress.end))
+      return yield* screen.err(`${told(last)}\n`)
+    }
+    // written beside its place first, so that what an interruption leaves is no half file
+    const part = `${path}.part`
+    const failed = () => CommandError.make("unavailable", `${safeLine(path)} cannot be written`)
+    yield* text.pipe(
+      Stream.encodeText,
+      Stream.run(Sink.mapError(fs.sink(part, { flag: "w", mode: 0o600 }), failed)),
+      Effect.zipRight(Effect.mapError(fs.rename(part, path), failed)),
+      Effect.ensuring(progress.end),
+      Effect.onError(() => Effect.orElseSucceed(fs.remove(part), () => undefined))
+    )
+    yield* print(shared, Exported, { ...last }, told)
+  })
+
+/** Makes a format of another system. A person or agent that is named overrules the ids of the file. */
+const foreign = (
+  name: string,
+  summary: string,
+  decoded: (path: string) => Effect.Effect<
+    (context: Parameters<Decoder>[1]) => ReturnType<Decoder>,
+    Failure,
+    Services
+  >
+): Format => ({
+  name,
+  summary,
+  read: ({ path, shared }) =>
+    Effect.gen(function*() {
+      const { apply } = yield* Effect.promise(() => import("../transfer/Foreign.ts"))
+      const decode = yield* decoded(path)
+      const scope = Viewer.scopeOf(shared.viewer)
+      const items = decode({ scope, overrules: scope !== "global" })
+      if (Either.isLeft(items)) return yield* CommandError.make("refused", items.left)
+      const store = yield* open(shared, { create: true })
+      const progress = yield* Progress.make("items", items.right.length)
+      const report = yield* apply(store, shared.viewer, items.right, {
+        onProgress: (done) => progress.at(done, "reading")
+      }).pipe(Effect.ensuring(progress.end))
+      yield* print(shared, Imported, report, ({ created, messages, present, skipped, threads }) =>
+        [
+          `${counted(created, "record")} created, ${number(present)} were there, ${
+            counted(messages, "message")
+          } appended to ${counted(threads, "thread")}`,
+          ...lines(skipped)
+        ].join("\n"))
+    })
+})
+
+const file = (name: string, summary: string, load: () => Promise<Decoder>): Format =>
+  foreign(name, summary, (path) =>
+    Effect.gen(function*() {
+      const screen = yield* Screen
+      const fs = yield* FileSystem.FileSystem
+      const decode = yield* Effect.promise(load)
+      if (path === "-") {
+        const text = yield* screen.input
+        return (context: Parameters<Decoder>[1]) => decode(text, context)
+      }
+      const { size } = yield* Effect.mapError(fs.stat(path), () => unreadable(path))
+      if (size > longestFile) {
+        return yield* CommandError.make("refused", `${safeLine(path)} is longer than ${number(longestFile)} bytes`)
+      }
+      const text = yield* Effect.mapError(fs.readFileString(path), () => unreadable(path))
+      return (context) => decode(text, context)
+    }))
+
+const folder = (name: string, summary: string, load: () => Promise<FolderDecoder>): Format =>
+  foreign(name, summary, (root) =>
+    Effect.gen(function*() {
+      const decode = yield* Effect.promise(load)
+      const files = yield* filesOf(root)
+      return (context) => Either.right(decode(files, context))
+    }))
+
+/** Reads the files below a folder in the order of their paths: the text of those of markdown, of others the path alone. */
+const filesOf = (root: string) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const names = yield* Effect.mapError(fs.readDirectory(root, { recursive: true }), () => unreadable(root))
+    const base = yield* Effect.mapError(fs.realPath(root), () => unreadable(root))
+    const files: Array<File> = []
+    for (const name of names.toSorted()) {
+      const at = path.join(root, name)
+      const real = yield* Effect.orElseSucceed(fs.realPath(at), () => "")
+      if (!real.startsWith(base + path.sep)) continue // a link that leads out of the folder
+      const { type } = yield* Effect.mapError(fs.stat(at), () => unreadable(at))
+      if (type !== "File") continue
+      const text = /\.md$/i.test(name) ? yield* Effect.mapError(fs.readFileString(at), () => unreadable(at)) : ""
+      files.push({ path: name.split(path.sep).join("/"), text })
+    }
+    return files
+  })
+
+/** Copies a folder that the vault opens, such as one of drover or deuz. */
+const readVault = ({ path, shared }: Reading): Run =>
+  Effect.gen(function*() {
+    const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})
+    const to = yield* open(shared, { create: true })
+    const { differing, records, revisions, tombstones, verified, vectors, written } = yield* Copy.copy(from, to)
+    const report = {
+      records,
+      revisions,
+      tombstones,
+      vectors,
+      threads: 0,
+      messages: 0,
+      written,
+      skipped: [],
+      complete: verified
+    }
+    yield* print(shared, Restored, report, (report) => `${told(report)}: ${number(written)} written`)
+    if (!verified) return yield* CommandError.make("found", `the folder and the store differ in ${number(differing)}`)
+  })
+
 /** All formats. */
-export const all: ReadonlyArray<Format> = []
+export const all: ReadonlyArray<Format> = [
+  { name: "jsonl", summary: "what export writes, without loss", read: readJsonl, write: writeJsonl },
+  { name: "vault", summary: "a vault, also one of drover or deuz", read: readVault },
+  folder("obsidian", "a folder of notes", () => import("../transfer/Notes.ts").then((m) => m.decodeObsidian)),
+  folder(
+    "claude-code",
+    "CLAUDE.md and memory/*.md",
+    () => import("../transfer/Notes.ts").then((m) => m.decodeClaudeCode)
+  ),
+  file(
+    "mcp",
+    "memory.jsonl of the reference server of MCP",
+    () => import("../transfer/McpMemory.ts").then((m) => m.decode)
+  ),
+  file("mem0", "memories of mem0", () => import("../transfer/Mem0.ts").then((m) => m.decode)),
+  file("langgraph", "items of a store of LangGraph", () => import("../transfer/LangGraph.ts").then((m) => m.decode)),
+  file("letta", "an agent file of Letta (.af)", () => import("../transfer/Letta.ts").then((m) => m.decode)),
+  file("zep", "edges and nodes of Zep or Graphiti", () => import("../transfer/Zep.ts").then((m) => m.decode)),
+  file(
+    "chatgpt",
+    "conversations.json of ChatGPT",
+    () => import("../transfer/Conversations.ts").then((m) => m.decodeChatGpt)
+  ),
+  file(
+    "claude",
+    "conversations.json of Claude",
+    () => import("../transfer/Conversations.ts").then((m) => m.decodeClaude)
+  )
+]

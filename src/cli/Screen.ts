@@ -4,6 +4,7 @@
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
 
 /** The streams of the process. */
 export interface Service {
@@ -13,6 +14,8 @@ export interface Service {
   readonly err: (text: string) => Effect.Effect<void>
   /** Reads stdin to its end, as UTF-8. */
   readonly input: Effect.Effect<string>
+  /** Reads stdin by the piece. */
+  readonly inputBytes: Stream.Stream<Uint8Array>
   /** Asks a question that is answered by y or n on the terminal; anything but `y` or `yes` is no. */
   readonly ask: (question: string) => Effect.Effect<boolean>
   /** Whether stdout is a terminal. */

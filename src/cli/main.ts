@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import { setFlagsFromString } from "node:v8"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { NodeFiles } from "../storage/MemoryStore/Markdown/DirectFiles.ts"
@@ -47,6 +48,9 @@ const screen: Screen.Service = {
   out: write(process.stdout),
   err,
   input,
+  inputBytes: Stream.suspend(() =>
+    Stream.orDie(Stream.fromAsyncIterable<Uint8Array, unknown>(process.stdin, (error) => error))
+  ),
   ask: (question) =>
     Effect.flatMap(Terminal.Terminal, (terminal) => Effect.zipRight(err(question), terminal.readLine)).pipe(
       Effect.map((answer) => /^y(?:es)?$/i.test(answer.trim())),

@@ -244,7 +244,7 @@ interface Namespace {
 type Found = TypedMemory.Typed<Payload.Entry>
 
 /** Makes the id of a key: the same on every machine, and another one for every other namespace, key or scope. */
-const idOf = (scope: MemoryScope.MemoryScope, namespace: string, key: string): MemoryId =>
+export const idOf = (scope: MemoryScope.MemoryScope, namespace: string, key: string): MemoryId =>
   stableId(JSON.stringify(["entry", MemoryScope.key(scope), namespace, key]))
 
 const belongsTo = (namespace: string) => ({ data, record }: Found): boolean =>

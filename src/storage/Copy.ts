@@ -11,14 +11,12 @@
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { hashOf } from "../domain/MemoryRecord.ts"
 import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
@@ -34,12 +32,16 @@ import {
   newestOf,
   readRows,
   rowsOf,
+  type Side,
   sideOf,
   type Sides,
+  type Source,
   targetOf,
-  toLineage
+  toLineage,
+  usesBetween,
+  vectorsBetween
 } from "./Copy/Lineage.ts"
-import type { Entry, Stored, Uses, Write } from "./Engine.ts"
+import type { Entry, Stored, Write } from "./Engine.ts"
 import type { Service } from "./MemoryStore.ts"
 import { entryOf, rowOf } from "./Revision.ts"
 
@@ -106,9 +108,14 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-interface Job extends Sides {
+/** What a batch is written with. */
+export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
+}
+
+interface Job extends Writer {
+  readonly from: Side
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
   readonly tally: Tally
@@ -144,14 +151,12 @@ export const copy = Effect.fn("Copy.copy")(
     })
     const tally: Tally = { ...none, written: 0, differing: 0, from: new Map(), to: new Map() }
     const source = yield* sideOf(from)
-    const target = yield* targetOf(to, options)
+    const writer = yield* writerOf(source, to, options)
+    const target = writer.to
     const job: Job = {
+      ...writer,
       from: source,
-      to: target,
-      kinds: yield* MemoryKind.Kinds,
-      entryOf: entryOf(yield* Analyzer.Analyzer),
       batch,
-      hasHistory: to.capabilities.history,
       progress: (phase, tenant) =>
         options.onProgress?.({ ...countsOf(tally), written: tally.written, phase, tenant }) ?? Effect.void,
       tally
@@ -178,6 +183,22 @@ export const copy = Effect.fn("Copy.copy")(
     }
   }
 )
+
+/** Returns what writes batches of lineages of a source into a store. Fails as `copy` does where the store is no target. */
+export const writerOf = (
+  from: Source,
+  to: Service,
+  options: Pick<Options, "unredacted"> = {}
+): Effect.Effect<Writer, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    return {
+      from,
+      to: yield* targetOf(to, options),
+      hasHistory: to.capabilities.history,
+      kinds: yield* MemoryKind.Kinds,
+      entryOf: entryOf(yield* Analyzer.Analyzer)
+    }
+  })
 
 const none: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, uses: 0 }
 const countsOf = ({ records, revisions, tombstones, uses, vectors }: Tally): Counts => ({
@@ -229,21 +250,43 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
     const models = yield* modelsOf(job, tenant)
     yield* Stream.runForEach(lineagesOf(job.from, tenant, job.batch), (lineages) =>
       Effect.gen(function*() {
-        job.tally.written += yield* writeRows(job, tenant, lineages)
-        for (const model of models) {
-          const { missing, pairs } = yield* vectorsBetween(job, tenant, model, lineages)
-          if (missing.size > 0) yield* job.to.vectors?.attach(tenant, model, missing) ?? Effect.void
-          job.tally.vectors += pairs.length
-          job.tally.written += missing.size
-        }
-        yield* writeUses(job, tenant, lineages.map(idOf))
+        const { uses, vectors, written } = yield* writeBatch(job, tenant, lineages, models)
+        job.tally.vectors += vectors
+        job.tally.uses += uses
+        job.tally.written += written
         count(job, lineages)
         yield* job.progress("copy", tenant)
       }))
   })
 
+/**
+ * Writes what the target lacks of a batch, as `copy` does, and returns how many vectors and uses the source has, and how much was
+ * written. Fails with `conflict` where the target has another past of an id: then no row of the batch is written.
+ */
+export const writeBatch = (
+  writer: Writer,
+  tenant: string,
+  lineages: ReadonlyArray<Lineage>,
+  models: ReadonlyArray<string>
+): Effect.Effect<
+  { readonly uses: number; readonly vectors: number; readonly written: number },
+  MemoryError.MemoryError
+> =>
+  Effect.gen(function*() {
+    let written = yield* writeRows(writer, tenant, lineages)
+    let vectors = 0
+    for (const model of models) {
+      const { missing, pairs } = yield* vectorsBetween(writer, tenant, model, lineages)
+      if (missing.size > 0) yield* writer.to.vectors?.attach(tenant, model, missing) ?? Effect.void
+      vectors += pairs.length
+      written += missing.size
+    }
+    const uses = yield* writeUses(writer, tenant, lineages.map(idOf))
+    return { uses: uses.length, vectors, written: written + uses.changed }
+  })
+
 /** Appends revisions in one transaction, and returns how many. Cost: a read where the target has all of them. */
-const writeRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
+const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
   Effect.gen(function*() {
     const { to } = job
     const there = yield* readRows(to, tenant, lineages.map(idOf))
@@ -253,23 +296,27 @@ const writeRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): 
     })
     if (open.length === 0) return 0
     const ids = open.map(idOf)
-    return yield* to.reader.transact(tenant, { ids, dedupeKeys: [], revisions: ids }, ({ revisions, rows }) =>
-      Either.gen(function*() {
-        const writes: Array<Write> = []
-        for (const source of open) {
-          const id = idOf(source)
-          const row = rows.get(id)
-          const lacking = yield* lackingOf(job, source, row && toLineage(row, revisions.get(id) ?? []))
-          for (const stored of lacking) {
-            writes.push({ id, next: job.entryOf(toRow(job, tenant, stored)) })
+    return yield* to.reader.transact(
+      tenant,
+      { ids, dedupeKeys: [], revisions: ids },
+      ({ revisions, rows }) =>
+        Either.gen(function*() {
+          const writes: Array<Write> = []
+          for (const source of open) {
+            const id = idOf(source)
+            const row = rows.get(id)
+            const lacking = yield* lackingOf(job, source, row && toLineage(row, revisions.get(id) ?? []))
+            for (const stored of lacking) {
+              writes.push({ id, next: job.entryOf(toRow(job, tenant, stored)) })
+            }
           }
-        }
-        return { writes, answer: writes.length }
-      }))
+          return { writes, answer: writes.length }
+        })
+    )
   })
 
 /** A revision as the target keeps it: with the dedupe key of its kind, unless it is a tombstone. */
-const toRow = ({ kinds }: Job, tenant: string, { forgotten, record }: Stored): Stored =>
+const toRow = ({ kinds }: Writer, tenant: string, { forgotten, record }: Stored): Stored =>
   forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
 
 const modelsOf = ({ from, to }: Job, tenant: string): Io<ReadonlyArray<string>> =>
@@ -277,45 +324,18 @@ const modelsOf = ({ from, to }: Job, tenant: string): Io<ReadonlyArray<string>> 
     ? Effect.succeed([])
     : Effect.map(from.vectors.models(tenant), (models) => models.toSorted())
 
-/** Reads the vectors that the source has of these texts, earlier revisions among them, and finds those that the target lacks. */
-const vectorsBetween = ({ from, to }: Job, tenant: string, model: string, lineages: ReadonlyArray<Lineage>) =>
+const writeUses = (
+  writer: Writer,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>
+): Io<{ readonly length: number; readonly changed: number }> =>
   Effect.gen(function*() {
-    const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
-    const ours = (yield* from.vectors?.read(tenant, model, hashes) ?? Effect.succeed([])).flatMap((vector, n) =>
-      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // `read` answers in the order of hashes
-    )
-    const theirs = yield* to.vectors?.read(tenant, model, ours.map(({ hash }) => hash)) ?? Effect.succeed([])
-    const pairs = ours.map((pair, n) => ({ ...pair, their: Option.getOrUndefined(theirs[n] ?? Option.none()) }))
-    const missing = new Map(pairs.flatMap(({ hash, our, their }) => their === undefined ? [[hash, our] as const] : []))
-    return { missing, pairs }
-  })
-
-/** Reads the uses of both sides that matter, and what the target is to have: the higher count and the later time. */
-const usesBetween = ({ from, to }: Job, tenant: string, ids: ReadonlyArray<MemoryId>) =>
-  Effect.gen(function*() {
-    if (to.reader.uses.set === undefined) return []
-    const ours = yield* from.reader.uses.read(tenant, ids)
-    const used = ids.flatMap((id, n) => isUsed(ours[n]) ? [[id, ours[n]] as const] : [])
-    const theirs = used.length === 0 ? [] : yield* to.reader.uses.read(tenant, used.map(([id]) => id))
-    return used.map(([id, uses], n) => ({ id, due: later(uses, theirs[n]), theirs: theirs[n] }))
-  })
-
-const isUsed = (uses: Uses | undefined): uses is Uses =>
-  uses !== undefined && (uses.count > 0 || uses.accessedAt !== undefined)
-
-const later = (one: Uses, other: Uses = { count: 0 }): Uses => {
-  const accessedAt = Math.max(one.accessedAt ?? -1, other.accessedAt ?? -1)
-  return { count: Math.max(one.count, other.count), ...(accessedAt >= 0 && { accessedAt }) }
-}
-
-const writeUses = (job: Job, tenant: string, ids: ReadonlyArray<MemoryId>): Io<void> =>
-  Effect.gen(function*() {
-    const all = yield* usesBetween(job, tenant, ids)
+    const all = yield* usesBetween(writer, tenant, ids)
     const changed = all.filter(({ due, theirs }) => canonicalJson(due) !== canonicalJson(theirs))
-    job.tally.uses += all.length
-    if (changed.length === 0) return
-    yield* job.to.reader.uses.set?.(tenant, changed.map(({ due, id }) => [id, due] as const)) ?? Effect.void
-    job.tally.written += changed.length
+    if (changed.length > 0) {
+      yield* writer.to.reader.uses.set?.(tenant, changed.map(({ due, id }) => [id, due] as const)) ?? Effect.void
+    }
+    return { length: all.length, changed: changed.length }
   })
 
 /* Compares what both sides hold, and folds each into a checksum. */

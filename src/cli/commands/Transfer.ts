@@ -13,6 +13,10 @@ const formatOption = Options.text("format").pipe(
   Options.withDefault("jsonl")
 )
 
+const listed = (direction: "read" | "write"): string =>
+  Formats.all.filter((format) => format[direction] !== undefined).map(({ name, summary }) => `${name} (${summary})`)
+    .join("; ")
+
 const formatOf = (name: string, direction: "read" | "write") =>
   Effect.gen(function*() {
     const format = Formats.all.find((format) => format.name === name && format[direction] !== undefined)
@@ -28,15 +32,22 @@ export const importing = make({
   name: "import",
   summary: "read memories from a file or folder",
   description: [
-    "Reads memories that another system, or export, wrote. Importing again changes nothing, and an import that was stopped goes on when it is run again."
+    "Reads memories that another system, or export, wrote. Importing again changes nothing, and an import that was stopped goes on when it is run again.",
+    `Formats: ${listed("read")}.`,
+    "With --user or --agent everything of another system goes into that scope. Without, the ids that the file names count, and what names nobody becomes Global. Conversations become threads, which belong to somebody: name --user.",
+    "Records that are there stay as they are. What cannot be carried over is counted by reason."
   ],
   options: Options.all({ format: formatOption }),
   args: Args.text({ name: "PATH" }).pipe(Args.withDescription("the file or folder; - reads stdin")),
-  examples: [["import memories.jsonl", "reads what export wrote"]],
+  examples: [
+    ["import memories.jsonl", "reads what export wrote"],
+    ["import --format mcp memory.jsonl --user ada", "reads the reference server's memory into ada's"],
+    ["import --format chatgpt conversations.json --user ada", "reads conversations as threads"]
+  ],
   run: ({ args, options, shared }) =>
     Effect.gen(function*() {
       const { read } = yield* formatOf(options.format, "read")
-      if (read !== undefined) yield* read({ path: args, shared })
+      yield* read({ path: args, shared })
     })
 })
 
@@ -44,13 +55,26 @@ export const importing = make({
 export const exporting = make({
   name: "export",
   summary: "write memories to a file",
-  description: ["Writes what the viewer sees; --user ID --reach within gives a person everything about them."],
-  options: Options.all({ format: formatOption }),
+  description: [
+    "Writes the whole store, or the tenant that is named: records with their revisions, tombstones, uses and vectors, and threads. docs/transfer.md describes the lines.",
+    "--user ID gives one person everything about them: every record, forgotten ones too, of every scope that holds the user, and their threads."
+  ],
+  options: Options.all({
+    format: formatOption,
+    withoutVectors: Options.boolean("without-vectors").pipe(
+      Options.withDescription("leaves out vectors, which can be made again")
+    )
+  }),
   args: Args.text({ name: "PATH" }).pipe(Args.withDescription("the file; default stdout"), Args.optional),
-  examples: [["export memories.jsonl", "writes the whole store"]],
+  examples: [
+    ["export memories.jsonl", "writes the whole store"],
+    ["export --user ada ada.jsonl", "writes everything about ada"]
+  ],
   run: ({ args, options, shared }) =>
     Effect.gen(function*() {
       const { write } = yield* formatOf(options.format, "write")
-      if (write !== undefined) yield* write({ path: Option.getOrUndefined(args), shared })
+      if (write !== undefined) {
+        yield* write({ path: Option.getOrUndefined(args), shared, vectors: !options.withoutVectors })
+      }
     })
 })

@@ -9,7 +9,8 @@ import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import type { Reader, Stored } from "../Engine.ts"
+import { hashOf } from "../../domain/MemoryRecord.ts"
+import type { Reader, Stored, Uses } from "../Engine.ts"
 import type { Service } from "../MemoryStore.ts"
 import * as Reads from "../MemoryStore/internal/Reads.ts"
 import { revisionsKept } from "../Revision.ts"
@@ -22,6 +23,13 @@ export interface Side {
   readonly name: string
   readonly reader: Reader
   readonly vectors: Vectors | undefined
+}
+
+/** What a copy reads of its source to write a batch of lineages: uses and vectors. */
+export interface Source {
+  readonly name: string
+  readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }
+  readonly vectors: Pick<Vectors, "read"> | undefined
 }
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
@@ -133,7 +141,7 @@ export const readRows = (
 
 /** Both sides, and whether the target keeps earlier revisions. */
 export interface Sides {
-  readonly from: Side
+  readonly from: Source
   readonly to: Side
   readonly hasHistory: boolean
 }
@@ -166,4 +174,37 @@ export const lackingOf = (
     message: `${why}. Nothing was overwritten. Purge ${id} in ${to.name}, or in ${from.name}, and copy again`,
     detail: { expected, actual }
   }))
+}
+
+/* Compares what belongs to records: vectors and uses. */
+
+/** Reads the vectors that the source has of these texts, earlier revisions among them, and finds those that the target lacks. */
+export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: string, lineages: ReadonlyArray<Lineage>) =>
+  Effect.gen(function*() {
+    const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
+    const ours = (yield* from.vectors?.read(tenant, model, hashes) ?? Effect.succeed([])).flatMap((vector, n) =>
+      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // `read` answers in the order of hashes
+    )
+    const theirs = yield* to.vectors?.read(tenant, model, ours.map(({ hash }) => hash)) ?? Effect.succeed([])
+    const pairs = ours.map((pair, n) => ({ ...pair, their: Option.getOrUndefined(theirs[n] ?? Option.none()) }))
+    const missing = new Map(pairs.flatMap(({ hash, our, their }) => their === undefined ? [[hash, our] as const] : []))
+    return { missing, pairs }
+  })
+
+/** Reads the uses of both sides that matter, and what the target is to have: the higher count and the later time. */
+export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
+  Effect.gen(function*() {
+    if (to.reader.uses.set === undefined) return []
+    const ours = yield* from.reader.uses.read(tenant, ids)
+    const used = ids.flatMap((id, n) => isUsed(ours[n]) ? [[id, ours[n]] as const] : [])
+    const theirs = used.length === 0 ? [] : yield* to.reader.uses.read(tenant, used.map(([id]) => id))
+    return used.map(([id, uses], n) => ({ id, due: later(uses, theirs[n]), theirs: theirs[n] }))
+  })
+
+const isUsed = (uses: Uses | undefined): uses is Uses =>
+  uses !== undefined && (uses.count > 0 || uses.accessedAt !== undefined)
+
+const later = (one: Uses, other: Uses = { count: 0 }): Uses => {
+  const accessedAt = Math.max(one.accessedAt ?? -1, other.accessedAt ?? -1)
+  return { count: Math.max(one.count, other.count), ...(accessedAt >= 0 && { accessedAt }) }
 }

@@ -1,0 +1,313 @@
+/**
+ * A store as lines of JSON: every record with its kept revisions, tombstones, uses and vectors, and every thread with its messages. Use
+ * it for a backup, to move a store, or to give a person everything about them. `docs/transfer.md` describes the lines.
+ *
+ * Laws:
+ * - A file that was read into an empty store is written by that store again, byte for byte.
+ * - Reading a file again changes nothing. Reading that was interrupted goes on when it is run again, and ends in the same state.
+ * - No record of the store is overwritten: one that has another past there is left out, and reported.
+ * - A damaged line is left out and reported, and the rest is read. A file of another format or of a newer version changes nothing.
+ * - Memory is bounded by the longest line and the size of a batch, whatever the length of the file.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Sink from "effect/Sink"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import * as ThreadReads from "../harness/Threads/ThreadReads.ts"
+import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
+import * as ThreadWrites from "../harness/Threads/ThreadWrites.ts"
+import * as EventLoop from "../host/EventLoop.ts"
+import * as Copy from "../storage/Copy.ts"
+import { idOf, lackingOf, type Lineage, lineageOf, readRows, type Source } from "../storage/Copy/Lineage.ts"
+import { makeTenantLocks, type TenantLocks, type Uses } from "../storage/Engine.ts"
+import type { Service } from "../storage/MemoryStore.ts"
+import * as Lines from "./Lines.ts"
+import {
+  AnyLine,
+  count,
+  type Counts,
+  format,
+  Head,
+  none,
+  type RecordLine,
+  type Tally,
+  type ThreadLine,
+  version,
+  viewerOf
+} from "./MemoryJsonl/Format.ts"
+import * as Skipped from "./Skipped.ts"
+
+export { type Counts, format, version } from "./MemoryJsonl/Format.ts"
+export { write, type WriteOptions } from "./MemoryJsonl/Writer.ts"
+
+/** Options of `read`. */
+export interface ReadOptions {
+  /** Tenants to read; lines of others are left out. Default: all. */
+  readonly tenants?: ReadonlyArray<string> | undefined
+  /** Records of a transaction, at most: 1..1,000, default 100. */
+  readonly batch?: number | undefined
+  /** Longest line in bytes; a longer one is left out. Default 134,217,728. */
+  readonly longestLine?: number | undefined
+  /** Whether records go as they are into a store that redacts what is written. Default false: it is refused. */
+  readonly unredacted?: boolean | undefined
+  /** Runs after each batch with the counts so far; the reading waits for it. */
+  readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
+}
+
+/** The outcome of `read`. */
+export interface ReadReport extends Counts {
+  /** Revisions, vectors, uses and messages that were written. 0: the store had everything. */
+  readonly written: number
+  /** Whether the file has its last line, and nothing was lost on the way: else its end may be missing. */
+  readonly complete: boolean
+  /** What was left out, by reason. */
+  readonly skipped: ReadonlyArray<Skipped.Skipped>
+}
+
+type Entry =
+  | {
+    readonly _tag: "Record"
+    readonly place: string
+    readonly tenant: string
+    readonly entry: RecordEntry
+    readonly size: number
+  }
+  | { readonly _tag: "Thread"; readonly place: string; readonly line: typeof ThreadLine.Type; readonly size: number }
+  | { readonly _tag: "End" }
+
+interface RecordEntry {
+  readonly lineage: Lineage
+  readonly uses: Uses | undefined
+  readonly vectors: ReadonlyMap<string, ReadonlyMap<string, Float32Array>>
+}
+
+interface Job {
+  readonly store: Service
+  readonly options: ReadOptions
+  readonly tally: Tally
+  readonly skipped: Skipped.Tally
+  readonly locks: TenantLocks
+  written: number
+  isEnded: boolean
+}
+
+/** Length of the lines of a batch, in UTF-16 units, from which on it takes no further line. */
+const mostText = 4_000_000
+
+/**
+ * Reads a file of `write` into a store, past viewers, validation and policies: it is for the operator of the store. Fails with
+ * `unsupported` where the first line is not that of a format and version that is known, before anything is written, and where the store
+ * takes no writes, has no rows of its own, or redacts.
+ */
+export const read = Effect.fn("MemoryJsonl.read")(
+  function*<E, R>(
+    store: Service,
+    bytes: Stream.Stream<Uint8Array, E, R>,
+    options: ReadOptions = {}
+  ): Effect.fn.Return<ReadReport, MemoryError.MemoryError | E, R> {
+    const job: Job = {
+      store,
+      options,
+      tally: { ...none },
+      skipped: Skipped.make(),
+      locks: makeTenantLocks(),
+      written: 0,
+      isEnded: false
+    }
+    yield* Copy.writerOf(sourceOf([]), store, options) // refused before the first line is read
+    let isBegun = false
+    const entries = bytes.pipe(
+      Lines.split(options.longestLine),
+      Stream.mapEffect((line) => {
+        if (isBegun) return Effect.succeed(entryOf(job, line))
+        isBegun = true
+        return Effect.as(begin(line), undefined)
+      }),
+      Stream.filter((entry) => entry !== undefined)
+    )
+    yield* entries.pipe(
+      Stream.transduce(Sink.foldWeighted({
+        initial: [] as ReadonlyArray<Entry>, // the cast: else the type of an empty array
+        maxCost: mostText,
+        cost: (_, entry: Entry) =>
+          Math.max(Math.ceil(mostText / (options.batch ?? 100)), entry._tag === "End" ? 0 : entry.size),
+        body: (all, entry) => [...all, entry]
+      })),
+      Stream.filter(({ length }) => length > 0),
+      Stream.runForEach((batch) =>
+        Effect.gen(function*() {
+          yield* writeEntries(job, batch)
+          yield* options.onProgress?.(job.tally) ?? Effect.void
+          yield* EventLoop.turn
+        })
+      )
+    )
+    if (!isBegun) yield* begin(undefined)
+    return { ...job.tally, written: job.written, complete: job.isEnded, skipped: job.skipped.all() }
+  }
+)
+
+const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.MemoryError> => {
+  const refused = (message: string) => MemoryError.make("unsupported", { op: "import", message })
+  const head = line?._tag === "Line" ? Either.getOrUndefined(readHeadLine(line.text)) : undefined
+  if (head === undefined) {
+    return refused(
+      `the first line is not {"format":"${format}","version":${version}}: this is no export of effect-memory`
+    )
+  }
+  return head.version >= 1 && head.version <= version
+    ? Effect.void
+    : refused(`the file has version ${head.version}, of a newer release; this one reads up to ${version}`)
+}
+
+const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
+const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
+
+/** Reads a line. Returns nothing, and takes note, where it is damaged or left out. */
+const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined => {
+  const place = `line ${line.number}`
+  const skip = (reason: string) => {
+    skipped.add(reason, place)
+    return undefined
+  }
+  if (line._tag === "Bad") return skip(line.reason === "too long" ? "the line is too long" : "the line is not UTF-8")
+  const decoded = readLine(line.text)
+  if (Either.isLeft(decoded)) return skip("the line is damaged")
+  const value = decoded.right
+  if ("end" in value) return { _tag: "End" }
+  const { tenant } = "record" in value ? value.record : value.thread
+  if (options.tenants !== undefined && !options.tenants.includes(tenant)) return skip("another tenant")
+  const size = line.text.length
+  if ("thread" in value) return { _tag: "Thread", place, line: value.thread, size }
+  const entry = recordEntry(value.record)
+  return entry === undefined ? skip("the line is damaged") : { _tag: "Record", place, tenant, entry, size }
+}
+
+/** Returns the record of a line, unless its revisions are not those of one record in order. */
+const recordEntry = (
+  { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
+): RecordEntry | undefined => {
+  const [first] = revisions
+  const numbers = revisions.map(({ revision }) => revision)
+  const isOne = revisions.every(({ id, revision }, n) => id === first.id && (n === 0 || revision > numbers[n - 1]!))
+  if (!isOne || !forgotten.every((revision) => numbers.includes(revision))) return undefined
+  const [oldest, ...later] = revisions.map((record) => ({ record, forgotten: forgotten.includes(record.revision) }))
+  const models = Object.entries(vectors).map(([model, byHash]) =>
+    [model, new Map(Object.entries(byHash).map(([hash, bytes]) => [hash, floatsOf(bytes)]))] as const
+  )
+  return oldest && {
+    lineage: [oldest, ...later],
+    uses: uses && { count: uses.count, ...(uses.accessedAt !== undefined && { accessedAt: uses.accessedAt }) },
+    vectors: new Map(models)
+  }
+}
+
+const floatsOf = (bytes: Uint8Array): Float32Array =>
+  new Float32Array(bytes.slice(0, bytes.length - bytes.length % 4).buffer)
+
+const writeEntries = (job: Job, batch: ReadonlyArray<Entry>): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    let run: Array<Extract<Entry, { readonly _tag: "Record" }>> = []
+    const ids = new Set<MemoryId>()
+    const flush = Effect.suspend(() => {
+      const records = run
+      run = []
+      ids.clear()
+      return records.length === 0 ? Effect.void : writeRecords(job, records)
+    })
+    for (const entry of batch) {
+      if (entry._tag === "Record") {
+        const id = idOf(entry.entry.lineage)
+        if (ids.has(id) || (run[0] !== undefined && run[0].tenant !== entry.tenant)) yield* flush
+        ids.add(id)
+        run.push(entry)
+      } else {
+        yield* flush
+        if (entry._tag === "Thread") yield* writeThread(job, entry.place, entry.line)
+        else job.isEnded = true
+      }
+    }
+    yield* flush
+  })
+
+/** Writes records of one tenant, each id once. Where one is refused, the others are written one by one. */
+const writeRecords = (
+  job: Job,
+  records: ReadonlyArray<Extract<Entry, { readonly _tag: "Record" }>>
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const { tenant } = records[0]! // the caller has one at least
+    const writer = yield* Copy.writerOf(sourceOf(records.map(({ entry }) => entry)), job.store, job.options)
+    const there = yield* readRows(writer.to, tenant, records.map(({ entry }) => idOf(entry.lineage)))
+    const open: Array<typeof records[number]> = []
+    for (const record of records) {
+      const row = there.get(idOf(record.entry.lineage))
+      const target = row && (yield* lineageOf(writer.to, tenant, row))
+      if (Either.isRight(lackingOf(writer, record.entry.lineage, target))) open.push(record)
+      else job.skipped.add("the store has another record or another past of this id", record.place)
+    }
+    if (open.length === 0) return
+    const lineages = open.map(({ entry }) => entry.lineage)
+    const models = Array.from(new Set(open.flatMap(({ entry }) => Array.from(entry.vectors.keys())))).sort()
+    const outcome = yield* Effect.either(Copy.writeBatch(writer, tenant, lineages, models))
+    if (Either.isRight(outcome)) {
+      job.written += outcome.right.written
+      job.tally.vectors += outcome.right.vectors
+      for (const lineage of lineages) count(job.tally, lineage)
+      return
+    }
+    const { left } = outcome
+    if (!refusals.has(left.reason)) return yield* left
+    if (open.length > 1) return yield* Effect.forEach(open, (record) => writeRecords(job, [record]), { discard: true })
+    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // of length 1
+  })
+
+/** Reasons for which a record is left out and the rest read; any other one ends the reading. */
+const refusals: ReadonlySet<string> = new Set([
+  "conflict",
+  "invalid_draft",
+  "invalid_id",
+  "invalid_scope",
+  "path_escape"
+])
+
+/** Some records as the source of a copy. */
+const sourceOf = (records: ReadonlyArray<RecordEntry>): Source => {
+  const uses = new Map(records.map(({ lineage, uses }) => [idOf(lineage), uses]))
+  return {
+    name: "the file",
+    reader: {
+      uses: { read: (_, ids) => Effect.succeed(ids.map((id) => uses.get(id) ?? { count: 0 })) }
+    },
+    vectors: {
+      read: (_, model, hashes) =>
+        Effect.succeed(hashes.map((hash) => {
+          const holder = records.find(({ vectors }) => vectors.get(model)?.has(hash) === true)
+          return Option.fromNullable(holder?.vectors.get(model)?.get(hash))
+        }))
+    }
+  }
+}
+
+const writeThread = (
+  job: Job,
+  place: string,
+  { from, messages, name, owner, tenant }: typeof ThreadLine.Type
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const viewer = yield* Effect.either(viewerOf(tenant, owner))
+    if (Either.isLeft(viewer) || owner === "global") return job.skipped.add("the thread belongs to nobody", place)
+    const rows = yield* ThreadRows.of(job.store, viewer.right)
+    const { length } = yield* ThreadReads.messages(rows, name, { limit: 1 })
+    if (length < from) return job.skipped.add("messages before these are missing", place)
+    if (from === 0) job.tally.threads++
+    job.tally.messages += messages.length
+    const lacking = messages.slice(length - from).map(({ data, message }) => Object.assign(message, data && { data }))
+    if (lacking.length === 0) return
+    yield* ThreadWrites.append(rows, job.locks, name, lacking)
+    job.written += lacking.length
+  })

@@ -1,0 +1,83 @@
+/**
+ * Folders of markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). A note is found by the name of its
+ * file, so that `[[Name]]` leads to it.
+ */
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import * as Yaml from "yaml"
+import type * as Payload from "../domain/Payload.ts"
+import { type File, type FolderDecoder, type Item, objectOf, record, skip } from "./Foreign.ts"
+
+/** Decodes a folder of Obsidian. Tags of the frontmatter become tags, its other fields metadata; hidden folders are left out. */
+export const decodeObsidian: FolderDecoder = (files, context) =>
+  files.flatMap((file): ReadonlyArray<Item> => {
+    if (/(?:^|\/)\./.test(file.path)) return []
+    if (!/\.md$/i.test(file.path)) return [skip("a file that is no note", file.path)]
+    const { body, fields } = read(file)
+    const { tags, ...metadata } = fields
+    if (body.trim() === "" && Object.keys(fields).length === 0) return [skip("an empty note", file.path)]
+    return [record({
+      system: "obsidian",
+      reference: file.path,
+      kind: "note",
+      summary: nameOf(file.path),
+      body,
+      tags: tagsOf(tags),
+      metadata
+    }, context)]
+  })
+
+/**
+ * Decodes the memory of Claude Code. A file whose frontmatter names the type `user`, `feedback`, `project` or `reference` becomes a record
+ * of that kind, any other one a `reference`. `MEMORY.md`, an index of the others, is left out.
+ */
+export const decodeClaudeCode: FolderDecoder = (files, context) =>
+  files.flatMap((file): ReadonlyArray<Item> => {
+    if (!/\.md$/i.test(file.path)) return []
+    if (/(?:^|\/)MEMORY\.md$/.test(file.path)) return [skip("an index of other files", file.path)]
+    const isInstructions = /(?:^|\/)CLAUDE(?:\.local)?\.md$/.test(file.path)
+    if (!isInstructions && !/(?:^|\/)memory\/[^]*\.md$/.test(file.path)) return [skip("no file of memory", file.path)]
+    const { body, fields } = read(file)
+    if (body.trim() === "") return [skip("an empty file", file.path)]
+    const { description, name, type, ...metadata } = fields
+    const title = typeof name === "string" ? name : nameOf(file.path)
+    return [record({
+      system: "claude-code",
+      reference: file.path,
+      kind: typeof type === "string" && kinds.has(type) ? type : "reference",
+      summary: (typeof description === "string" ? `${title}: ${description}` : title).slice(0, 200),
+      body,
+      tags: isInstructions ? ["CLAUDE.md"] : [],
+      metadata
+    }, context)]
+  })
+
+const kinds: ReadonlySet<string> = new Set(["user", "feedback", "project", "reference"])
+
+const nameOf = (path: string): string => path.replace(/^.*\//s, "").replace(/\.md$/i, "").slice(0, 200)
+
+const Tags = Schema.Union(Schema.Array(Schema.Unknown), Schema.String)
+const tagsOf = (value: unknown): ReadonlyArray<string> => {
+  if (!Schema.is(Tags)(value)) return []
+  const all = typeof value === "string" ? value.split(/[\s,]+/) : value.filter((tag) => typeof tag === "string")
+  return all.map((tag) => tag.replace(/^#/, "")).filter((tag) => tag !== "")
+}
+
+interface Note {
+  readonly fields: Payload.JsonObject
+  readonly body: string
+}
+
+/** Splits a note into the fields of its frontmatter and its body. Frontmatter that is no YAML stays in the body. */
+const read = ({ text }: File): Note => {
+  const whole = text.replace(/^\ufeff/, "").toWellFormed()
+  const [all, yaml] = /^---\r?\n([^]*?)\r?\n---[^\S\n]*(?:\n|$)/.exec(whole) ?? []
+  if (all === undefined || yaml === undefined || yaml.length > longestFrontmatter) return { fields: {}, body: whole }
+  const fields = Either.try(() => objectOf(Yaml.parse(yaml, { maxAliasCount: 0, logLevel: "silent" })))
+  return Either.isRight(fields) && fields.right !== undefined
+    ? { fields: fields.right, body: whole.slice(all.length) }
+    : { fields: {}, body: whole }
+}
+
+/** Longest frontmatter that is parsed, in UTF-16 units. */
+const longestFrontmatter = 65_536

@@ -1,0 +1,265 @@
+/** Files of other systems, written by the documented formats of each: `test/fixtures/transfer`. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import { readdirSync, readFileSync, statSync } from "node:fs"
+import * as path from "node:path"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Threads from "../../src/harness/Threads.ts"
+import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
+import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada } from "../../src/testing/Sample.ts"
+import * as Conversations from "../../src/transfer/Conversations.ts"
+import * as Foreign from "../../src/transfer/Foreign.ts"
+import * as LangGraph from "../../src/transfer/LangGraph.ts"
+import * as Letta from "../../src/transfer/Letta.ts"
+import * as McpMemory from "../../src/transfer/McpMemory.ts"
+import * as Mem0 from "../../src/transfer/Mem0.ts"
+import * as Notes from "../../src/transfer/Notes.ts"
+import * as Zep from "../../src/transfer/Zep.ts"
+import { holdings, memory } from "../storage/Copies.ts"
+
+const fixtures = path.join(import.meta.dirname, "../fixtures/transfer")
+const textOf = (name: string) => readFileSync(path.join(fixtures, name), "utf8")
+const folderOf = (name: string): ReadonlyArray<Foreign.File> => {
+  const root = path.join(fixtures, name)
+  return readdirSync(root, { recursive: true, encoding: "utf8" }).sort()
+    .filter((file) => statSync(path.join(root, file)).isFile())
+    .map((file) => ({ path: file.split(path.sep).join("/"), text: readFileSync(path.join(root, file), "utf8") }))
+}
+
+const adas: Foreign.Context = { scope: { userId: "ada" } }
+const file = (decode: Foreign.Decoder, name: string) => () => Either.getOrThrow(decode(textOf(name), adas))
+const folder = (decode: Foreign.FolderDecoder, name: string) => () => decode(folderOf(name), adas)
+
+const formats = {
+  mcp: file(McpMemory.decode, "mcp.jsonl"),
+  mem0: file(Mem0.decode, "mem0.json"),
+  langgraph: file(LangGraph.decode, "langgraph.json"),
+  letta: file(Letta.decode, "letta.af"),
+  zep: file(Zep.decode, "zep.json"),
+  chatgpt: file(Conversations.decodeChatGpt, "chatgpt.json"),
+  claude: file(Conversations.decodeClaude, "claude.json"),
+  obsidian: folder(Notes.decodeObsidian, "obsidian"),
+  "claude-code": folder(Notes.decodeClaudeCode, "claude-code")
+}
+
+/** Imports a fixture into a new store. */
+const imported = (name: keyof typeof formats) =>
+  Effect.gen(function*() {
+    yield* TestClock.setTime(Date.UTC(2026, 0, 1))
+    const store = yield* memory
+    const report = yield* Foreign.apply(store, ada, formats[name]())
+    const { items } = yield* store.list(Viewer.make({ userId: "ada", reach: "within" }), { closed: true })
+    return { store, report, items, provided: Layer.succeed(MemoryStore.MemoryStore, store) }
+  })
+const reasons = ({ skipped }: Foreign.Report) => Object.fromEntries(skipped.map(({ count, reason }) => [reason, count]))
+const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
+  Effect.map(Layer.build(layer), Context.get(tag))
+
+describe("an import", () => {
+  for (const [name, decode] of Object.entries(formats)) {
+    it.scoped(`of ${name} that is made again changes nothing, also after an edit and where a record was forgotten`, () =>
+      Effect.gen(function*() {
+        const store = yield* memory
+        const items = decode()
+        const first = yield* Foreign.apply(store, ada, items)
+        assert.isAbove(first.created + first.messages, 0)
+        const [one, two] = items.flatMap((item) => item._tag === "Draft" ? [item.draft.id] : [])
+        if (one !== undefined) yield* store.update(Viewer.system(), one, { body: "Edited here." })
+        if (two !== undefined) yield* store.forget(Viewer.system(), [two])
+        const before = yield* holdings(store)
+        const again = yield* Foreign.apply(store, ada, items)
+        assert.deepStrictEqual([again.created, again.messages, again.present], [0, 0, first.created])
+        assert.deepStrictEqual(yield* holdings(store), before)
+      }))
+
+    it.scoped(`of ${name} that was interrupted after any item goes on when it is run again`, () =>
+      Effect.gen(function*() {
+        const items = decode()
+        for (let end = 0; end < items.length; end++) {
+          const store = yield* memory
+          const part = yield* Foreign.apply(store, ada, items.slice(0, end))
+          const rest = yield* Foreign.apply(store, ada, items)
+          const whole = yield* Foreign.apply(yield* memory, ada, items)
+          assert.strictEqual(part.created + rest.created, whole.created)
+          assert.strictEqual(part.messages + rest.messages, whole.messages)
+        }
+      }))
+  }
+
+  it.scoped("of the reference server's memory makes entities with observations, and relations between them", () =>
+    Effect.gen(function*() {
+      const { items, provided, report } = yield* imported("mcp")
+      const found = items.find(({ summary }) => summary === "Ada")!
+      assert.strictEqual(found.body, "- Drinks tea\n- Speaks French\n- Lives in London")
+      assert.deepStrictEqual(found.data, { name: "Ada", type: "person" })
+      const graph = yield* at(Layer.provide(GraphMemory.layer, provided), GraphMemory.GraphMemory)
+      const [visited] = yield* graph.traverse(ada, found.id, { maxDepth: 1 })
+      assert.strictEqual(visited!.record.summary, "Analytical Engine")
+      assert.deepStrictEqual(reasons(report), {
+        "a relation whose end is missing": 1,
+        "neither an entity nor a relation": 1
+      })
+    }))
+
+  it.scoped("of mem0 keeps ids as scopes, times, categories and metadata, and takes nothing that has expired", () =>
+    Effect.gen(function*() {
+      const { items, report } = yield* imported("mem0")
+      const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
+      assert.deepStrictEqual(tea.scope, { userId: "ada", agentId: "pilot" })
+      assert.deepStrictEqual([tea.tags, tea.kind, tea.source.origin], [["food", "preferences"], "semantic", "import"])
+      assert.strictEqual(tea.validAt, Date.parse("2025-03-01T17:30:00Z"))
+      assert.strictEqual(tea.metadata["source"], "chat")
+      assert.deepStrictEqual(items.find(({ body }) => body === "Names nobody")!.scope, { userId: "ada" })
+      assert.strictEqual(report.created, 2)
+      assert.deepStrictEqual(reasons(report), {
+        "a memory without text": 1,
+        "a relation of mem0's graph": 1,
+        "no memory of mem0": 1,
+        "the store refuses it: expiresAt: already past": 1
+      })
+      const bobs = Either.getOrThrow(Mem0.decode(textOf("mem0.json"), { scope: { userId: "bob" }, overrules: true }))
+      for (const item of bobs) if (item._tag === "Draft") assert.deepStrictEqual(item.draft.scope, { userId: "bob" })
+    }))
+
+  it.scoped("of a store of LangGraph gives its values to KeyValueMemory by namespace and key", () =>
+    Effect.gen(function*() {
+      const { provided, report } = yield* imported("langgraph")
+      const values = yield* at(
+        Layer.provide(KeyValueMemory.layer("memories/ada"), provided),
+        KeyValueMemory.KeyValueMemory
+      )
+      assert.deepStrictEqual(yield* values.get(ada, "drink"), Option.some({ text: "Drinks tea" }))
+      assert.deepStrictEqual(yield* values.get(ada, "city"), Option.some("London"))
+      assert.deepStrictEqual(reasons(report), { "no item of a store of LangGraph": 1 })
+      const lines = JSON.parse(textOf("langgraph.json")).map((one: unknown) => JSON.stringify(one)).join("\n")
+      assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
+    }))
+
+  it.scoped("of an agent file of Letta makes notes of blocks, records of passages and a thread of messages", () =>
+    Effect.gen(function*() {
+      const { provided, report, store } = yield* imported("letta")
+      const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
+      assert.deepStrictEqual(items.map(({ body, kind }) => [kind, body]).sort(), [
+        ["note", "I am a careful pilot."],
+        ["note", "The human is called Ada."],
+        ["semantic", "The airport of Paris is Orly."]
+      ])
+      const threads = yield* at(Layer.provide(Threads.layer, provided), Threads.Threads)
+      const { items: said } = yield* threads.messages(ada, "letta:agent-0")
+      assert.deepStrictEqual(said.map(({ content, role }) => [role, content]), [
+        ["user", "Hello."],
+        ["assistant", "Good morning."]
+      ])
+      assert.deepStrictEqual(reasons(report), {
+        "a message without text": 1,
+        "a tool": 1,
+        "an empty block": 1,
+        "the system prompt of an agent": 1
+      })
+    }))
+
+  it.scoped("of a graph of Zep keeps when a fact holds, and links it to its entities", () =>
+    Effect.gen(function*() {
+      const { items, report } = yield* imported("zep")
+      const loves = items.find(({ body }) => body === "Kendra loves Adidas shoes")!
+      assert.deepStrictEqual([loves.validAt, loves.invalidAt], [Date.UTC(2024, 7, 1), Date.UTC(2024, 8, 1)])
+      assert.deepStrictEqual(loves.data, { subject: "Kendra", predicate: "LOVES", object: "Adidas" })
+      const kendra = items.find(({ summary }) => summary === "Kendra")!
+      assert.deepStrictEqual(kendra.links, [{ to: MemoryId.foreign("zep", "n-2"), type: "LOVES", weight: 1 }])
+      assert.strictEqual(items.find(({ body }) => body === "Kendra likes Puma shoes")!.validAt, Date.UTC(2024, 8, 2))
+      assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
+    }))
+
+  it.scoped("of conversations makes threads of what was shown last, and tells what they had beside text", () =>
+    Effect.gen(function*() {
+      for (
+        const [name, thread, expected] of [
+          ["chatgpt", "chatgpt:c-1", {
+            "a message of another branch": 1,
+            "a part of a message that is no text": 1,
+            "no conversation of ChatGPT": 1
+          }],
+          ["claude", "claude:c-1", {
+            "a conversation without messages": 1,
+            "a part of a message that is no text": 1,
+            "an attached file": 1
+          }]
+        ] as const
+      ) {
+        const { items, provided, report } = yield* imported(name)
+        assert.deepStrictEqual(items, [])
+        const threads = yield* at(Layer.provide(Threads.layer, provided), Threads.Threads)
+        const { items: said } = yield* threads.messages(ada, thread)
+        assert.deepStrictEqual(said.map(({ content, role }) => [role, content]), [
+          ["user", "Which tea?"],
+          ["assistant", "Black."]
+        ])
+        assert.deepStrictEqual(reasons(report), expected)
+      }
+    }))
+
+  it.scoped("of folders makes records by the names of files, with tags, kinds and links", () =>
+    Effect.gen(function*() {
+      const { items, report, store } = yield* imported("obsidian")
+      const tea = items.find(({ summary }) => summary === "Tea")!
+      assert.deepStrictEqual([tea.body, tea.tags, tea.metadata], [
+        "Goes with [[London]].\n",
+        ["drink", "hot"],
+        { aliases: ["Chai"] }
+      ])
+      const { to } = yield* store.links(ada, tea.id)
+      assert.deepStrictEqual(to.map(({ id }) => id), [MemoryId.foreign("obsidian", "Places/London.md")])
+      assert.deepStrictEqual(reasons(report), { "a file that is no note": 1 })
+      const claude = yield* imported("claude-code")
+      assert.deepStrictEqual(claude.items.map(({ body, kind, summary }) => [kind, summary, body]).sort(), [
+        ["feedback", "testing: run one file at a time", "Run one test file at a time.\n"],
+        ["reference", "CLAUDE", "# Rules\n\nUse tabs.\n"]
+      ])
+      assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
+    }))
+
+  it.scoped("of a file that is of no such format is refused; keys of prototypes, NUL and half characters harm nothing", () =>
+    Effect.gen(function*() {
+      const decoders = [
+        McpMemory.decode,
+        Mem0.decode,
+        LangGraph.decode,
+        Letta.decode,
+        Zep.decode,
+        Conversations.decodeChatGpt,
+        Conversations.decodeClaude
+      ]
+      for (const decode of decoders) {
+        for (const text of ["{", "\u0000", "[1]", "[{\"__proto__\":{\"a\":1}}]", "\"\\ud800\"", "{\"type\":\"x\"}"]) {
+          const result = decode(text, adas)
+          if (Either.isRight(result)) {
+            assert.isTrue(result.right.every(({ _tag }) => _tag === "Skip"), text)
+          }
+        }
+      }
+      const store = yield* memory
+      const hostile = Either.getOrThrow(Mem0.decode(
+        `[{"id":"\u0000","memory":"x\\u0000y \\ud800","user_id":"../..","metadata":{"__proto__":{"isAdmin":true}}},
+          {"id":"2","memory":"ok","user_id":"a\\u0000"},{"id":"3","memory":"${"x".repeat(70_000)}"}]`.replace(
+          "\u0000",
+          "\\u0000"
+        ),
+        adas
+      ))
+      const report = yield* Foreign.apply(store, ada, hostile)
+      assert.strictEqual(report.created, 1)
+      assert.deepStrictEqual(reasons(report), {
+        "an id of a user, agent or run that is not legal here": 1,
+        "longer than 65536 characters": 1
+      })
+      assert.isFalse("isAdmin" in {})
+    }))
+})
