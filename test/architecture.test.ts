@@ -15,6 +15,7 @@ const strata = [
   "harness",
   "agent",
   "mcp",
+  "inspector",
   "compat",
   "testing",
   "cli"
@@ -62,7 +63,7 @@ describe("architecture", () => {
 
   it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for and the command aside", () => {
     const aside =
-      /^testing\/|^compat\/|^mcp\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^mcp\/|^inspector\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 153)
   })
 
