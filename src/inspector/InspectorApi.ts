@@ -222,7 +222,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     const edit = Effect.gen(function*() {
       const { id } = yield* HttpRouter.schemaPathParams(Named)
       const { patch, revision } = yield* HttpServerRequest.schemaBodyJson(Edited)
-      return yield* answer(MemoryRecord, yield* memory.update(id, patch, { ifRevision: revision, embed: true }))
+      return yield* answer(MemoryRecord, yield* memory.update(id, patch, { ifRevision: revision }))
     })
 
     const forget = Effect.gen(function*() {
@@ -302,6 +302,9 @@ const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
     const site = headers["sec-fetch-site"]
     if (site !== undefined && site !== "same-origin" && site !== "none") {
       return Effect.succeed(refused(403, "not_owned", "the request is from another site"))
+    }
+    if (Number(headers["content-length"] ?? 0) > maxBytes) {
+      return Effect.succeed(refused(413, "invalid_draft", "the body is too long"))
     }
     return method === "GET" || /^application\/json *(?:;|$)/i.test(headers["content-type"] ?? "")
       ? app
