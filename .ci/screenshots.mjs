@@ -20,7 +20,7 @@ const folder = mkdtempSync(join(tmpdir(), "screenshots-"))
 const ada = Viewer.make({ userId: "ada" })
 const scope = { userId: "ada" }
 const day = 86_400_000
-const id = (n) => MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
+const id = (n) => MemoryId.MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
 
 /** Runs an effect as it was some days ago. */
 const daysAgo = (days) => (self) =>
