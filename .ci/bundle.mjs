@@ -105,6 +105,12 @@ const deferred = {
   }
 }
 
+/** The page of `serve --ui`: the texts of its files, by name. */
+const assets = join(root, "assets/inspector")
+const inspector = Object.fromEntries(
+  readdirSync(assets).map((name) => [name, readFileSync(join(assets, name), "utf8")])
+)
+
 rmSync(cli, { recursive: true, force: true })
 const { metafile } = await build({
   ...common,
@@ -117,7 +123,10 @@ const { metafile } = await build({
     "#hash": join(root, "src/domain/internal/HashNode.ts")
   },
   plugins: [deferred],
-  define: { "process.env.EFFECT_MEMORY_VERSION": JSON.stringify(version) },
+  define: {
+    "process.env.EFFECT_MEMORY_VERSION": JSON.stringify(version),
+    "process.env.EFFECT_MEMORY_INSPECTOR": JSON.stringify(JSON.stringify(inspector))
+  },
   // CommonJS packages call require
   banner: {
     js:

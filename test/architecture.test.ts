@@ -16,6 +16,7 @@ const strata = [
   "agent",
   "transfer",
   "mcp",
+  "inspector",
   "compat",
   "testing",
   "cli"

@@ -38,6 +38,7 @@
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServer from "@effect/platform/HttpServer"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import type * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -125,14 +126,18 @@ export const checkHost: (
 
 /**
  * Serves memory over HTTP at `/mcp`, by the `HttpServer` of the context. `routes` are asked for every other path, behind the same
- * checks, and may use the current viewer.
+ * checks, and may use the current viewer. `assets` is asked before: what it answers to a GET is no secret, such as the page that asks
+ * for a token, and only Host and Origin are checked.
  *
  * Fails with `unsupported` without tokens if the server listens on an address that other machines reach, and without tokens and
  * viewer. The end of its scope refuses new requests, lets running ones end, at most as long as `grace` says, interrupts the rest, and
  * closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
-  options: HttpOptions & { readonly routes?: HttpApp.Default<E, R> | undefined }
+  options: HttpOptions & {
+    readonly routes?: HttpApp.Default<E, R> | undefined
+    readonly assets?: ((path: string) => HttpServerResponse.HttpServerResponse | undefined) | undefined
+  }
 ): Layer.Layer<
   never,
   MemoryError.MemoryError,
@@ -150,13 +155,21 @@ export const layerHttp = <E = never, R = never>(
     }
     const mcp = yield* McpHttp.make(options)
     const guarded = yield* HttpGuard.make(options)
-    const { routes } = options
+    const { assets, routes } = options
     const app = Effect.flatMap(
       HttpServerRequest.HttpServerRequest,
       ({ url }): HttpApp.Default<E, R | MemoryService.CurrentViewer | Scope.Scope> =>
         /^\/mcp\/?(?:\?|$)/.test(url) ? mcp.app : routes ?? Effect.succeed(notFound)
     )
-    yield* HttpServer.serveEffect(guarded(app))
+    const checkedHost = HttpGuard.checkHost(options)
+    const open = assets === undefined ? guarded(app) : Effect.flatMap(
+      HttpServerRequest.HttpServerRequest,
+      ({ method, url }): ReturnType<typeof guarded<E, R | MemoryService.CurrentViewer | Scope.Scope>> => {
+        const asset = method === "GET" || method === "HEAD" ? assets(url.replace(/\?.*$/s, "")) : undefined
+        return asset === undefined ? guarded(app) : checkedHost(Effect.succeed(asset))
+      }
+    )
+    yield* HttpServer.serveEffect(open)
     yield* Effect.addFinalizer(() => mcp.stop)
     yield* Effect.logInfo(`MCP at ${HttpServer.formatAddress(address)}/mcp`)
   }))

@@ -13,12 +13,17 @@ import * as Schema from "effect/Schema"
 import { createServer } from "node:http"
 import { scopeOf } from "../../domain/Viewer.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
+import * as InspectorApi from "../../inspector/InspectorApi.ts"
+import * as InspectorPage from "../../inspector/InspectorPage.ts"
 import * as McpServer from "../../mcp/McpServer.ts"
 import * as McpTokens from "../../mcp/McpTokens.ts"
 import { make, print, type Shared } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
+
+/** The files of the page, a text of the bundle. */
+const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** The answer of `serve token`. */
 export const Token = Schema.Struct({
@@ -32,6 +37,9 @@ export const Token = Schema.Struct({
 
 const options = Options.all({
   http: Options.boolean("http").pipe(Options.withDescription("serves over HTTP at /mcp, instead of stdin and stdout")),
+  ui: Options.boolean("ui").pipe(
+    Options.withDescription("serves the inspector too, a page for people, at /; implies --http")
+  ),
   port: Options.integer("port").pipe(
     Options.withPseudoName("N"),
     Options.withDescription("port of --http; 0 takes a free one; default 7411"),
@@ -75,6 +83,7 @@ export const serve = make({
     "Serves remember, recall and forget, records as resources, and the index, to an agent that speaks the Model Context Protocol. Over stdin and stdout it acts for the viewer of the options until its input ends; over HTTP for that viewer too, or for the viewer of each bearer token.",
     "The viewer is never an argument of a call. A model writes only to scopes of that viewer: without --user or --agent it reads what is Global, and writes nothing.",
     "serve token makes a token for the viewer of the options, prints it once, and adds the line with its hash to --tokens FILE. Whoever reads the file learns no token.",
+    "With --ui it serves a page for people, too: search with explanations, records with their history, the graph around them, the next prompt, and the trash.",
     "Ctrl-C lets running calls end, and refuses new ones."
   ],
   options,
@@ -85,6 +94,7 @@ export const serve = make({
   examples: [
     ["serve --user ada", "serves ada's memory to the program that starts it, such as Claude Desktop"],
     ["serve --http --user ada --store sqlite:memory.db", "serves it on this machine at http://127.0.0.1:7411/mcp"],
+    ["serve --ui --user ada", "shows ada's memory in a browser, at http://127.0.0.1:7411/"],
     ["serve token --user ada --name laptop --tokens tokens.txt", "makes a token for ada's laptop"],
     ["serve --http --host 0.0.0.0 --tokens tokens.txt", "serves everybody who has a token"]
   ],
@@ -108,11 +118,15 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-const serving = ({ allowedHost, allowedOrigin, host, http, port, tokens }: Values, shared: Shared) =>
+const serving = (
+  { allowedHost, allowedOrigin, host, http: overHttp, port, tokens, ui }: Values,
+  shared: Shared
+) =>
   Effect.gen(function*() {
     const screen = yield* Screen
     const { viewer } = shared
     const { version } = screen
+    const http = overHttp || ui
     if (!http && Option.isSome(tokens)) return yield* CommandError.make("usage", "serve: --tokens needs --http")
     if (Option.isNone(tokens) && scopeOf(viewer) === "global") {
       yield* screen.err("effect-memory: without --user or --agent the agent reads what is Global, and writes nothing\n")
@@ -120,18 +134,27 @@ const serving = ({ allowedHost, allowedOrigin, host, http, port, tokens }: Value
     if (!http) {
       return yield* McpServer.stdio({ viewer, version, stdin: NodeStream.stdin, stdout: NodeSink.stdout })
     }
+    const page = ui
+      ? {
+        routes: yield* InspectorApi.make({ version }),
+        assets: InspectorPage.make(yield* InspectorPage.fromJson(files))
+      }
+      : {}
     const known = Option.isSome(tokens) ? { tokens: yield* McpTokens.fromFile(tokens.value) } : { viewer }
     const Listening = NodeHttpServer.layer(() => createServer(), { host, port }).pipe(
       Layer.catchAll(() => Layer.fail(CommandError.make("unavailable", `${host}:${port} cannot be listened on`)))
     )
     const Said = Layer.scopedDiscard(
-      HttpServer.addressFormattedWith((address) => screen.err(`listening at ${address}/mcp\n`))
+      HttpServer.addressFormattedWith((address) =>
+        screen.err(`listening at ${address}/mcp\n${ui ? `inspector at ${address}/\n` : ""}`)
+      )
     )
     return yield* Layer.launch(
       Said.pipe(
         Layer.provideMerge(McpServer.layerHttp({
           version,
           ...known,
+          ...page,
           ...(allowedHost.length > 0 && { allowedHosts: allowedHost }),
           ...(allowedOrigin.length > 0 && { allowedOrigins: allowedOrigin })
         })),
@@ -139,7 +162,7 @@ const serving = ({ allowedHost, allowedOrigin, host, http, port, tokens }: Value
       )
     )
   }).pipe(
-    Effect.provide(Layer.provide(
+    Effect.provide(Layer.provideMerge(
       // MCP has no turns that could begin the count of writes anew
       MemoryService.layer({ writesPerTurn: 0, allowForget: true }),
       StoreAddress.layer(shared.store, { create: true, follow: true })

@@ -1,0 +1,79 @@
+/**
+ * The files of the inspector's page, and the headers that keep the page to itself: it runs no script but its own, sends nothing to
+ * another place, and is shown in no frame.
+ */
+import { FileSystem } from "@effect/platform/FileSystem"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
+
+/** Schema of the files of the page: their texts by name. */
+export const Files = Schema.Record({ key: Schema.String, value: Schema.String })
+/** Files of the page, as their schema decodes them. */
+export interface Files extends Schema.Schema.Type<typeof Files> {}
+
+/** Headers of every answer, be it of the page or of the API. */
+export const headers = {
+  "cache-control": "no-store",
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY"
+} as const
+
+const types: Readonly<Record<string, string>> = {
+  html: "text/html; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  svg: "image/svg+xml"
+}
+
+/** Makes the function that answers a path with its file: `/` is `index.html`. `undefined` for any other path. */
+export const make = (files: Files) => {
+  const answers = new Map(
+    Object.entries(files).map(([name, text]) => [
+      name === "index.html" ? "/" : `/${name}`,
+      HttpServerResponse.text(text, {
+        headers,
+        contentType: types[name.slice(name.lastIndexOf(".") + 1)] ?? "text/plain; charset=utf-8"
+      })
+    ])
+  )
+  return (path: string): HttpServerResponse.HttpServerResponse | undefined => answers.get(path)
+}
+
+/** Reads the files of the page from the JSON that the bundle of the command has of them. Fails with `unavailable` without it. */
+export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
+  Either.mapLeft(
+    Schema.decodeUnknownEither(Schema.parseJson(Files))(json),
+    (cause) =>
+      MemoryError.make("unavailable", {
+        op: "InspectorPage.fromJson",
+        message: "this build has no page of the inspector",
+        cause
+      })
+  )
+
+/** Reads the files of the page from a folder. Fails with `io`. */
+export const fromFolder = (folder: string): Effect.Effect<Files, MemoryError.MemoryError, FileSystem> =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem
+    const names = yield* fs.readDirectory(folder)
+    return Object.fromEntries(
+      yield* Effect.forEach(
+        names,
+        (name) => Effect.map(fs.readFileString(`${folder}/${name}`), (text) => [name, text] as const)
+      )
+    )
+  }).pipe(Effect.mapError((cause) =>
+    MemoryError.make("io", {
+      op: "InspectorPage.fromFolder",
+      message: "the files of the page cannot be read",
+      cause
+    })
+  ))

@@ -1,0 +1,60 @@
+/** The graph around a record: its neighbours, theirs, and the links between them, as far as a viewer sees them. */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import { MemoryId } from "../domain/MemoryId.ts"
+import type { Neighbours } from "../storage/Links.ts"
+
+/** Greatest distance from the record that is asked for, in links. */
+export const maxDepth = 3
+/** Most records of a graph. */
+export const maxNodes = 60
+
+/** Schema of a graph of ids. */
+export const Graph = Schema.Struct({
+  /** Records, the nearest first, each with its distance in links. The first is the one that was asked for. */
+  nodes: Schema.Array(Schema.Struct({ id: MemoryId, depth: Schema.NonNegativeInt })),
+  /** Links between these records, each once. */
+  edges: Schema.Array(
+    Schema.Struct({ from: MemoryId, to: MemoryId, type: Schema.String, weight: Schema.Number })
+  ),
+  /** Whether records are left out because there are more than `maxNodes`. */
+  isCut: Schema.Boolean
+})
+/** A graph, as its schema decodes it. */
+export interface Graph extends Schema.Schema.Type<typeof Graph> {}
+
+/**
+ * Walks from a record along links of both directions, breadth first. Cost: a call of `links` for each record of the graph, those
+ * at the greatest distance too, whose links to each other are shown.
+ */
+export const around = (
+  links: (id: MemoryId) => Effect.Effect<Neighbours, MemoryError>,
+  id: MemoryId,
+  depth: number
+): Effect.Effect<Graph, MemoryError> =>
+  Effect.gen(function*() {
+    const depths = new Map([[id, 0]])
+    const edges = new Map<string, Graph["edges"][number]>()
+    let isCut = false
+    // a map is walked to its end, records that are added meanwhile included
+    for (const [current, distance] of depths) {
+      const { from, to } = yield* links(current)
+      const ends = [
+        ...to.map(({ id, type, weight }) => ({ other: id, from: current, to: id, type, weight })),
+        ...from.map(({ id, type, weight }) => ({ other: id, from: id, to: current, type, weight }))
+      ]
+      for (const { other, ...edge } of ends) {
+        if (!depths.has(other) && distance < depth) {
+          if (depths.size < maxNodes) depths.set(other, distance + 1)
+          else isCut = true
+        }
+        edges.set(`${edge.from} ${edge.to} ${edge.type}`, edge)
+      }
+    }
+    return {
+      nodes: Array.from(depths, ([id, depth]) => ({ id, depth })),
+      edges: Array.from(edges.values()).filter(({ from, to }) => depths.has(from) && depths.has(to)),
+      isCut
+    }
+  })

@@ -1,0 +1,85 @@
+/** The difference of two revisions of a record: the fields that changed, and the lines of the text. */
+import * as Schema from "effect/Schema"
+import { canonicalJson } from "../domain/Digest.ts"
+import { encoded, type MemoryRecord } from "../domain/MemoryRecord.ts"
+
+/** Schema of a line of text: in both revisions, in the later one only, or in the earlier one only. */
+export const Line = Schema.Struct({ change: Schema.Literal("same", "added", "removed"), text: Schema.String })
+/** A line, as its schema decodes it. */
+export interface Line extends Schema.Schema.Type<typeof Line> {}
+
+/** Schema of a difference. */
+export const Difference = Schema.Struct({
+  /** Fields that differ, the body aside, each as JSON; `null` where a revision lacks the field. */
+  fields: Schema.Array(Schema.Struct({
+    field: Schema.String,
+    before: Schema.NullOr(Schema.String),
+    after: Schema.NullOr(Schema.String)
+  })),
+  /** Lines of the body, where it differs; else none. */
+  lines: Schema.Array(Line)
+})
+/** A difference, as its schema decodes it. */
+export interface Difference extends Schema.Schema.Type<typeof Difference> {}
+
+/** Fields that every revision sets anew, and the body, which has lines. */
+const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
+
+/** Returns what changed from one revision to the next. Cost: that of `linesOf`. */
+export const between = (before: MemoryRecord, after: MemoryRecord): Difference => {
+  const earlier = new Map(Object.entries(encoded(before)))
+  const later = new Map(Object.entries(encoded(after)))
+  const json = (value: unknown) => value === undefined ? null : canonicalJson(value)
+  const fields = Array.from(new Set([...earlier.keys(), ...later.keys()])).flatMap((field) => {
+    const one = { field, before: json(earlier.get(field)), after: json(later.get(field)) }
+    return aside.has(field) || one.before === one.after ? [] : [one]
+  })
+  return { fields, lines: before.body === after.body ? [] : linesOf(before.body, after.body) }
+}
+
+/** Most pairs of lines that are compared. Beyond, the part that differs is shown as removed and added as a whole. */
+const maxPairs = 1_000_000
+
+/** Returns the lines of two texts, by their longest common subsequence. Cost: the product of the lines between the equal ends. */
+export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
+  const a = before.split("\n")
+  const b = after.split("\n")
+  const shorter = Math.min(a.length, b.length)
+  let start = 0
+  while (start < shorter && a[start] === b[start]) start++
+  let end = 0
+  while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++
+  const as = (change: Line["change"]) => (text: string): Line => ({ change, text })
+  const removed = a.slice(start, a.length - end)
+  const added = b.slice(start, b.length - end)
+  const middle = removed.length * added.length > maxPairs
+    ? [...removed.map(as("removed")), ...added.map(as("added"))]
+    : merged(removed, added)
+  return [...a.slice(0, start).map(as("same")), ...middle, ...a.slice(a.length - end).map(as("same"))]
+}
+
+const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<Line> => {
+  const width = b.length + 1
+  // common[i * width + j]: length of the longest common subsequence of what follows line i of a and line j of b
+  const common = new Uint32Array((a.length + 1) * width)
+  const at = (i: number, j: number) => common[i * width + j]! // within the table
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      common[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
+    }
+  }
+  const lines: Array<Line> = []
+  let i = 0
+  let j = 0
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      lines.push({ change: "same", text: a[i++]! }) // below the length
+      j++
+    } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) {
+      lines.push({ change: "removed", text: a[i++]! }) // below the length
+    } else {
+      lines.push({ change: "added", text: b[j++]! }) // below the length, since i is at its end or keeps more by waiting
+    }
+  }
+  return lines
+}

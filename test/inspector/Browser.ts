@@ -1,0 +1,97 @@
+/** Debian's chromium, headless, and the built command with a vault as its server. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { createInterface } from "node:readline"
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import type { Draft } from "../../src/domain/MemoryRecord.ts"
+import type { Viewer } from "../../src/domain/Viewer.ts"
+import { file, folder } from "../cli/Running.ts"
+import { opened } from "../vault/Place.ts"
+
+const executablePath = "/usr/bin/chromium"
+
+/** A browser, which is closed with the scope. Fails where chromium is not installed. */
+export const browser = Effect.acquireRelease(
+  Effect.promise(() => {
+    assert.isTrue(fs.existsSync(executablePath), `${executablePath} is missing: apt-get install -y chromium`)
+    return chromium.launch({
+      executablePath,
+      args: [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync"
+      ]
+    })
+  }),
+  (browser) => Effect.promise(() => browser.close())
+)
+
+/** A page of its own, and everything that went wrong in it: errors, refusals of its policy, requests to other places. */
+export const pageOf = (url: string, options: BrowserContextOptions = {}) =>
+  Effect.flatMap(
+    browser,
+    (browser) =>
+      Effect.promise(async (): Promise<{ readonly page: Page; readonly wrong: Array<string> }> => {
+        const context = await browser.newContext({ viewport: { width: 1000, height: 760 }, ...options })
+        const page = await context.newPage()
+        const wrong: Array<string> = []
+        page.on("pageerror", (error) => wrong.push(String(error)))
+        page.on("dialog", (dialog) => {
+          wrong.push(`a dialog: ${dialog.message()}`)
+          return dialog.dismiss()
+        })
+        page.on("console", (message) => {
+          if (message.type() === "error" && !/status of (?:401|404|409)/.test(message.text())) {
+            wrong.push(message.text())
+          }
+        })
+        page.on("request", (request) => {
+          if (!request.url().startsWith(url)) wrong.push(request.url())
+        })
+        return { page, wrong }
+      })
+  )
+
+/** Serves a vault that holds these drafts, by the built command. */
+export const serving = (viewer: Viewer, drafts: ReadonlyArray<Draft>, args: ReadonlyArray<string>) =>
+  Effect.gen(function*() {
+    const root = path.join(yield* folder, "memory")
+    yield* Effect.scoped(
+      Effect.flatMap(opened(root), ({ store }) => Effect.forEach(drafts, (draft) => store.put(viewer, [draft])))
+    )
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [file, "serve", "--ui", "--port", "0", "--store", `vault:${root}`, ...args], {
+          stdio: ["ignore", "ignore", "pipe"]
+        })
+      ),
+      (child) =>
+        Effect.promise(() =>
+          new Promise((resolve) => {
+            if (child.exitCode !== null) return resolve(undefined)
+            child.once("exit", resolve)
+            child.kill("SIGTERM")
+          })
+        )
+    )
+    const url = yield* Effect.promise(() =>
+      new Promise<string>((resolve, reject) => {
+        let said = ""
+        createInterface({ input: child.stderr }).on("line", (line) => {
+          said += `${line}\n`
+          const found = /^inspector at (http:\S+)\/$/.exec(line)?.[1]
+          if (found !== undefined) resolve(found.replace("0.0.0.0", "127.0.0.1"))
+        })
+        child.once("exit", (code) => reject(new Error(`it ended with ${code}: ${said}`)))
+      })
+    )
+    return { url, root }
+  })
