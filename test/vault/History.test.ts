@@ -2,6 +2,7 @@
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
@@ -53,6 +54,25 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history", () => {
+  it.scopedLive("of another process that is read before its files are looked at puts no new record among the forgotten ones", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const { store, vault } = yield* opened(root)
+      const other = yield* opened(root)
+      yield* store.forget(ada, [id("c")])
+      yield* store.put(ada, [draft("new", { summary: "new" })])
+      const history = path.join(root, ".effect-memory/history")
+      fs.copyFileSync(history, `${history}.copy`)
+      fs.renameSync(`${history}.copy`, history) // another inode, as after a compaction
+      const forgotten = (of: Service) =>
+        Effect.map(of.list(ada, { forgotten: true }), ({ items }) => items.map(({ summary }) => summary))
+      assert.notInclude(yield* forgotten(other.store), "new")
+      yield* other.vault.refresh
+      assert.deepStrictEqual(yield* forgotten(other.store), ["c"])
+      yield* vault.refresh
+      assert.deepStrictEqual(yield* forgotten(store), ["c"])
+    }))
+
   law(
     "loses at most one revision to a bit that is turned in any of its lines, the head among them, and no record",
     (root) =>
@@ -160,6 +180,32 @@ describe("the history", () => {
       assert.isBelow(fs.statSync(file(root)).size, size / 2)
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
+
+  it.scopedLive("tells that it is not read to its end, as long as it is read anew where it was written anew", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
+      const all = [...Array.from({ length: 600 }, (_, n) => part(1, "word ".repeat(1_000), `k${n}`)), part(1)]
+      yield* ours.renew(all)
+      yield* theirs.news(false)
+      yield* ours.renew(all)
+      const began = theirs.generation()
+      const reading = yield* Effect.fork(theirs.news(false))
+      let halves = 0
+      while (Option.isNone(yield* Fiber.poll(reading))) {
+        const generation = theirs.generation()
+        const isThere = theirs.newest("default", id("a")) !== undefined
+        const isReplaced = yield* theirs.isReplaced
+        if (!isThere) {
+          halves++
+          assert.isTrue(isReplaced || theirs.generation() !== generation, "whoever looked asks again")
+        }
+        yield* Effect.sleep(0)
+      }
+      assert.isAbove(halves, 0)
+      assert.isAbove(theirs.generation(), began)
+      assert.isFalse(yield* theirs.isReplaced)
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scoped("is read anew where it was written anew under the same inode, as a disk gives it to a file after two compactions", () =>
     Effect.gen(function*() {

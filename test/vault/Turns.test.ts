@@ -153,7 +153,8 @@ describe("a vault lets the event loop turn", () => {
         } as const
         state.restore({ ...entry, path: pathOf(n), extra: {} })
       }
-      const revisions = RevisionReader.make(history, state)
+      history.awaited.clear() // as a vault does once it has looked at the files
+      const revisions = RevisionReader.make(history, state, history.last)
       assert.isAtLeast(yield* turns(revisions.forgotten("default")), 3)
       assert.isAtLeast(yield* turns(revisions.lifetimes("default")), 5)
       state.set(pathOf(3), undefined)

@@ -42,9 +42,9 @@ export interface History {
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line is there and undamaged. Cost: one read of the line. */
   readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
-  /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
+  /** Raised where the file was found written anew, and once it is read. A place from before says nothing of the file as it is. */
   readonly generation: () => number
-  /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
+  /** Whether the file was written anew and is not read to its end since, so that places are of no use until `news`. */
   readonly isReplaced: Io<boolean>
   /**
    * Files that batches of other processes touched, each with the number of the last such batch. The vault takes out what it
@@ -95,13 +95,10 @@ const tolerated = 1_048_576
 export const make = (fs: VaultFileSystem): History => {
   let ino: number | undefined
   let generation = 0
+  let isPartial = false // the file was written anew, and is not read yet
   let epoch = 0
-  /** Bytes read so far, and bytes of half a line that follow. */
-  let end = 0
-  let torn = 0
-  let batch = 0
-  let landed = 0
-  let dead = 0
+  let [end, torn] = [0, 0] // bytes read so far, and bytes of half a line that follow
+  let [batch, landed, dead] = [0, 0, 0]
   let places = Places.make()
   const awaited = new Map<string, number>()
   let isTorn = false // an append failed, and a part of it may be there
@@ -139,6 +136,7 @@ export const make = (fs: VaultFileSystem): History => {
   }
   const clear = () => {
     generation++
+    isPartial = true
     ino = undefined
     ;[epoch, end, torn, batch, landed, dead] = [0, 0, 0, 0, 0, 0]
     failed.clear()
@@ -217,7 +215,7 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
-    })
+    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // a reader that came meanwhile reads again
 
   /** Appends lines that name their places, and makes sure that they stand there. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
@@ -338,7 +336,10 @@ export const make = (fs: VaultFileSystem): History => {
     read,
     isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
     generation: () => generation,
-    isReplaced: Effect.suspend(() => Effect.map(fs.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
+    isReplaced: Effect.map(
+      Effect.suspend(() => fs.stat(file)),
+      (now) => isPartial || Option.getOrUndefined(now)?.ino !== ino
+    ),
     last: () => batch,
     size: () => end,
     index: one(Effect.gen(function*() {

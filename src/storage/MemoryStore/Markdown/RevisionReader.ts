@@ -14,7 +14,7 @@ import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Revision.ts"
-import type { History, Part } from "./History.ts"
+import type { History, Part, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { hidden, idOf, isBelow, segmentOf } from "./Layout.ts"
 import type { Entry } from "./VaultFile.ts"
@@ -38,8 +38,8 @@ export interface RevisionReader {
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
-/** Makes the reader of a vault's revisions. */
-export const make = (history: History, state: VaultState): RevisionReader => {
+/** Makes the reader of a vault's revisions. `viewed`: the last batch whose files this process wrote or found on disk. */
+export const make = (history: History, state: VaultState, viewed: () => number): RevisionReader => {
   /** Reads again where the history was compacted meanwhile, so that its lines stand elsewhere. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
@@ -65,6 +65,11 @@ export const make = (history: History, state: VaultState): RevisionReader => {
       return Option.none()
     })
 
+  /** Whether a file of a revision is still to be written, or to be looked at: its record is not forgotten for want of it. */
+  const isComing = ({ batch, forgotten, path }: Place): boolean =>
+    !forgotten && path !== null &&
+    (history.awaited.has(path) || (batch > viewed() && history.unlanded().some(({ number }) => number === batch)))
+
   return {
     read: (tenant, id) => {
       const entry = state.entry(tenant, id)
@@ -83,8 +88,8 @@ export const make = (history: History, state: VaultState): RevisionReader => {
     forgotten: (tenant) =>
       current(Effect.gen(function*() {
         const ids: Array<MemoryId> = []
-        yield* EventLoop.forEach(history.all(tenant), atATime, ({ id }) => {
-          if (state.entry(tenant, id) === undefined) ids.push(id)
+        yield* EventLoop.forEach(history.all(tenant), atATime, (place) => {
+          if (state.entry(tenant, place.id) === undefined && !isComing(place)) ids.push(place.id)
         })
         const rows = yield* Effect.forEach(ids, (id) => gone(tenant, id))
         return rows.flatMap(Option.toArray)

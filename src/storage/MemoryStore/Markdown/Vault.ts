@@ -309,7 +309,7 @@ export const open = (
         if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // it has none of the library's rows
       })
 
-    const revisions = RevisionReader.make(history, state)
+    const revisions = RevisionReader.make(history, state, () => viewed)
     const snapshot = yield* Snapshot.load(
       fs,
       context,
