@@ -23,12 +23,16 @@ const day = 86_400_000
 const id = (n) => MemoryId.MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
 
 /** Runs an effect as it was some days ago. */
-const daysAgo = (days) => (self) =>
-  Effect.withClock(self, {
-    ...Clock.make(),
-    unsafeCurrentTimeMillis: () => Date.now() - days * day,
-    currentTimeMillis: Effect.sync(() => Date.now() - days * day)
+const daysAgo = (days) => (self) => {
+  const clock = Clock.make()
+  const now = () => clock.unsafeCurrentTimeMillis() - days * day
+  // a clock has methods of its prototype, which a copy would lack
+  const then = Object.assign(Object.create(clock), {
+    unsafeCurrentTimeMillis: now,
+    currentTimeMillis: Effect.sync(now)
   })
+  return Effect.withClock(self, then)
+}
 
 const memories = [
   [
@@ -170,7 +174,7 @@ try {
     await page.locator("main[aria-busy=false]").waitFor()
     await prepare?.(page)
     const path = join(images, `inspector-${name}.png`)
-    await page.screenshot({ path })
+    await page.screenshot({ path, fullPage: name === "record" })
     console.log(path.slice(root.length + 1), statSync(path).size)
     await context.close()
   }

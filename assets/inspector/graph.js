@@ -3,7 +3,7 @@ import { get } from "./api.js"
 import { announce, element, safe, svg } from "./dom.js"
 
 const width = 920
-const ring = 165
+const ring = 130
 
 /** Places nodes: the first in the middle, each other on the ring of its distance, in the sector of the node that leads to it. */
 const placed = ({ edges, nodes }) => {
@@ -26,7 +26,7 @@ const placed = ({ edges, nodes }) => {
   const place = (id, from, until) => {
     const depth = depths.get(id)
     const angle = (from + until) / 2
-    places.set(id, { x: Math.cos(angle) * ring * depth * 1.25, y: Math.sin(angle) * ring * depth, angle, depth })
+    places.set(id, { x: Math.cos(angle) * ring * depth * 1.5, y: Math.sin(angle) * ring * depth, angle, depth })
     let at = from
     for (const child of children.get(id)) {
       const share = (until - from) * leaves.get(child) / leaves.get(id)
@@ -97,7 +97,7 @@ const drawn = ({ edges, nodes }, go) => {
       },
       svg("circle", { class: "ring", cx: x, cy: y, r: depth === 0 ? 19 : 14 }),
       svg("circle", { class: "dot", cx: x, cy: y, r: depth === 0 ? 13 : 9 }),
-      text.map((row, n) => svg("text", { x, y: y + (depth === 0 ? 34 : 28) + n * 16, "text-anchor": "middle" }, row)),
+      text.map((row, n) => svg("text", { x, y: y + (depth === 0 ? 34 : 28) + n * 19, "text-anchor": "middle" }, row)),
       svg("title", {}, safe(summary))
     )
   })

@@ -22,7 +22,9 @@ const paged = (main, title, intro, path, item, empty) => async () => {
     after = page.next
     more.hidden = after === undefined
     const count = list.querySelectorAll("li.card").length
-    told.textContent = count === 0 ? empty : `${count}${after === undefined ? "" : " so far"}`
+    told.textContent = count === 0
+      ? empty
+      : `${count} ${count === 1 ? "record" : "records"}${after === undefined ? "" : " so far"}`
     announce(count === 0 ? empty : `${count} shown`)
   }
   more.addEventListener("click", load)

@@ -62,7 +62,7 @@ const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArr
   const width = b.length + 1
   // common[i * width + j]: length of the longest common subsequence of what follows line i of a and line j of b
   const common = new Uint32Array((a.length + 1) * width)
-  const at = (i: number, j: number) => common[i * width + j]! // within the table
+  const at = (i: number, j: number) => common[i * width + j]! // the table has a row and a column more than lines
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
       common[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))

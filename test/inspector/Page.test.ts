@@ -88,6 +88,7 @@ describe("the page of the inspector", () => {
         await page.keyboard.press("Enter")
         await heading(page, "Trash")
         await page.getByRole("heading", { level: 2, name: "Kettle" }).waitFor()
+        assert.isFalse(await page.getByRole("button", { name: "Show more" }).isVisible())
         await tabTo(page, "button", "Restore")
         await page.keyboard.press("Enter")
         await page.getByText("The trash is empty.").first().waitFor()
