@@ -39,7 +39,7 @@ type Run = Effect.Effect<void, Failure, Services | Scope.Scope>
 /** A format of files. */
 export interface Format {
   readonly name: string
-  /** What the format is, on one line. */
+  /** Description on one line. */
   readonly summary: string
   /** Reads a file or folder into the store; `-` is stdin. */
   readonly read: (job: Reading) => Run

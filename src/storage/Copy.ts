@@ -108,7 +108,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** What a batch is written with. */
+/** Both sides and what rows of the target are made with. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry

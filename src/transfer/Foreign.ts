@@ -26,7 +26,7 @@ import { makeTenantLocks } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import * as Skipped from "./Skipped.ts"
 
-/** What a decoder finds: a record, the messages of a conversation, or what it cannot carry over. */
+/** An item that a decoder finds: a record, the messages of a conversation, or what it cannot carry over. */
 export type Item =
   | { readonly _tag: "Draft"; readonly place: string; readonly draft: Draft & { readonly id: MemoryId.MemoryId } }
   | {
@@ -37,7 +37,7 @@ export type Item =
   }
   | { readonly _tag: "Skip"; readonly place: string; readonly reason: string }
 
-/** What a decoder is told beside the text. */
+/** The settings of a decoder, beside the text. */
 export interface Context {
   /** The scope of what names nobody. */
   readonly scope: MemoryScope
@@ -171,7 +171,7 @@ export const apply = Effect.fn("Foreign.apply")(
         if (Either.isRight(outcome)) report.created += drafts.length
         else if (!refusals.has(outcome.left.reason)) return yield* outcome.left
         else if (drafts.length > 1) yield* Effect.forEach(drafts, (draft) => put([draft]), { discard: true })
-        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // of length 1
+        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // there is one
       })
 
     const putNew = (drafts: ReadonlyArray<DraftItem>) =>

@@ -64,7 +64,7 @@ export interface ReadReport extends Counts {
   readonly written: number
   /** Whether the file has its last line, and nothing was lost on the way: else its end may be missing. */
   readonly complete: boolean
-  /** What was left out, by reason. */
+  /** Lines that were left out, by reason. */
   readonly skipped: ReadonlyArray<Skipped.Skipped>
 }
 
@@ -263,7 +263,7 @@ const writeRecords = (
     const { left } = outcome
     if (!refusals.has(left.reason)) return yield* left
     if (open.length > 1) return yield* Effect.forEach(open, (record) => writeRecords(job, [record]), { discard: true })
-    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // of length 1
+    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // there is one
   })
 
 /** Reasons for which a record is left out and the rest read; any other one ends the reading. */

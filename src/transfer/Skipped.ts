@@ -1,4 +1,4 @@
-/** What a transfer could not carry over: counted by reason, with places where it stands. Nothing of the contents is quoted. */
+/** Counts what a transfer could not carry over by reason, with the places of the first ones. Nothing of the contents is quoted. */
 import * as Schema from "effect/Schema"
 
 /** Schema of what was left out for one reason. */
@@ -9,7 +9,7 @@ export const Skipped = Schema.Struct({
   /** Places of the first ones, at most five: a line, a file, an id. */
   examples: Schema.Array(Schema.String)
 })
-/** What was left out for one reason. */
+/** A reason for which something was left out, and how often. */
 export interface Skipped extends Schema.Schema.Type<typeof Skipped> {}
 
 /** A list of what was left out, to be added to. */

@@ -25,7 +25,7 @@ export interface Side {
   readonly vectors: Vectors | undefined
 }
 
-/** What a copy reads of its source to write a batch of lineages: uses and vectors. */
+/** The uses and vectors of a source, which a copy reads to write a batch of lineages. */
 export interface Source {
   readonly name: string
   readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }
