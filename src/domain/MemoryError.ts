@@ -60,7 +60,7 @@ export interface Details {
 export type DetailOf<R extends Reason> = R extends keyof Details ? Details[R] : undefined
 
 /** Schemas of the details by reason. */
-const details = {
+export const details = {
   conflict: Schema.Struct({ expected: Schema.Int, actual: Schema.Int }),
   rate_limited: Schema.Struct({ retryAfter: Schema.NullOr(Schema.NonNegativeInt) }),
   corrupt: Schema.Struct({ location: Schema.String }),

@@ -28,7 +28,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { Details, make as failure, MemoryError, type Reason } from "../domain/MemoryError.ts"
+import { details, make as failure, MemoryError, type Reason } from "../domain/MemoryError.ts"
 import { Absence, Cursor, Hit, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { Name } from "../domain/MemoryKind.ts"
@@ -327,7 +327,7 @@ export const Failure = Schema.Struct({
   error: Schema.Struct({
     reason: Schema.String,
     message: Schema.String,
-    detail: Schema.optional(Schema.Union(Details.conflict, Details.invalid_draft))
+    detail: Schema.optional(Schema.Union(details.conflict, details.invalid_draft))
   })
 })
 
