@@ -26,6 +26,7 @@ export default async (): Promise<() => void> => {
     platform: "node",
     format: "esm",
     target: "node20",
+    tsconfigRaw: {}, // its `paths` lead to `src`, and a program would have two copies of a module
     external: ["better-sqlite3"],
     // CommonJS packages call require
     banner: {

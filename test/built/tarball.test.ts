@@ -38,11 +38,11 @@ const example = (name: string) => readFileSync(join(root, "examples", name), "ut
 describe("the tarball", () => {
   it("has the built file and the types of each module, these folders and files, and no others", () => {
     const strays = files.filter((file) =>
-      !/^(?:\.ci|assets\/word-vectors|bench|dist|docs|examples|src|test)\//.test(file)
+      !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )
     assert.deepStrictEqual(strays.toSorted(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"])
     // the modules of the command are in its one file
-    const modules = files.filter((file) => /^src\/(?!cli\/)/.test(file)).map((file) => file.slice(4, -3))
+    const modules = files.filter((file) => /^src\/(?!(?:cli|inspector)\/)/.test(file)).map((file) => file.slice(4, -3))
     for (const module of modules) assert.includeMembers([...files], [`dist/${module}.js`, `dist/${module}.d.ts`])
     assert.deepStrictEqual(files.filter((file) => /(?:^|\/)(?:node_modules|\.(?!ci\/)[^/]*)\//.test(file)), [])
   })
