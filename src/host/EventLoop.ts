@@ -9,6 +9,9 @@ import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
+import type { Steps } from "../ranking/internal/IndexCodec.ts"
+
+export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /** Waits for the next turn of the event loop, about a millisecond. */
 export const turn: Effect.Effect<void> = Effect.sleep(0)
@@ -103,9 +106,6 @@ export const forEach = <A>(
     return some()
   })
 
-/** Work that can pause between its steps. Each yields its size, in units of a `Pacer`. */
-export type Steps<A> = Generator<number, A, void>
-
 /** Runs work, with a turn of the event loop after every `stretch` units, and as `forEach` at the end. Default 65,536: about 8 ms. */
 export const paced = <A>(begin: () => Steps<A>, stretch = atATime): Effect.Effect<A> =>
   Effect.suspend(() => {
@@ -123,14 +123,6 @@ export const paced = <A>(begin: () => Steps<A>, stretch = atATime): Effect.Effec
 
 /** Whether what was done since the last pause deserves one of its own, lest several such pieces of work in a row become one. */
 const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
-
-/** Runs work to its end without a pause. */
-export const atOnce = <A>(steps: Steps<A>): A => {
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
-  }
-}
 
 /** Options of a `LazyIndex`. */
 export interface LazyOptions<Row, A> {

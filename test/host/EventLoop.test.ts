@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import type * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FastCheck from "effect/FastCheck"
 import * as Fiber from "effect/Fiber"
+import { atOnce, type Steps } from "../../src/host/EventLoop.ts"
 import * as EventLoop from "../../src/host/EventLoop.ts"
+import { waitsOf } from "../waits.ts"
 
 describe("EventLoop.inTurn", () => {
   it.live("runs long steps of fibers side by side one after the other, no two in one turn of the event loop", () =>
@@ -30,22 +30,9 @@ describe("EventLoop.inTurn", () => {
     }))
 })
 
-/** Number of turns of the event loop that an effect waits for, and its result. */
-const waitsOf = <A>(self: Effect.Effect<A>) =>
-  Effect.flatMap(Effect.clock, (clock) => {
-    let count = 0
-    const counting: Clock.Clock = Object.assign(Object.create(clock), {
-      sleep: (duration: Duration.Duration) => {
-        count++
-        return clock.sleep(duration)
-      }
-    })
-    return Effect.map(Effect.withClock(self, counting), (value) => [count, value] as const)
-  })
-
 describe("EventLoop.forEach and EventLoop.paced", () => {
   const steps = (sizes: ReadonlyArray<number>) =>
-    function*(): EventLoop.Steps<number> {
+    function*(): Steps<number> {
       for (const size of sizes) yield size
       return sizes.length
     }
@@ -61,7 +48,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
         const [paced, value] = yield* waitsOf(EventLoop.paced(steps(sizes), 8))
         assert.strictEqual(value, works)
         assert.strictEqual(paced, expected, `${works} of paced`)
-        assert.strictEqual(EventLoop.atOnce(steps(sizes)()), works)
+        assert.strictEqual(atOnce(steps(sizes)()), works)
       }
       const [turns] = yield* waitsOf(EventLoop.forEach([8, 1, 7, 20], 8, () => undefined, (work) => work))
       assert.strictEqual(turns, 3)
@@ -71,7 +58,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
   it.effect("begin anew each time that they are run", () =>
     Effect.gen(function*() {
       let begun = 0
-      const work = EventLoop.paced(function*(): EventLoop.Steps<number> {
+      const work = EventLoop.paced(function*(): Steps<number> {
         yield 1
         return ++begun
       })

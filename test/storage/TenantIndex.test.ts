@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as EventLoop from "../../src/host/EventLoop.ts"
+import { atOnce } from "../../src/host/EventLoop.ts"
 import { MemoryKind, MemoryRecord } from "../../src/index.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { Cache } from "../../src/storage/internal/MemoryEngine.ts"
@@ -61,7 +61,7 @@ describe("an index that is restored", () => {
   }
   const encodedOf = (tenantIndex: TenantIndex.TenantIndex) => {
     const steps = tenantIndex.encoded()
-    return steps && EventLoop.atOnce(steps).slice()
+    return steps && atOnce(steps).slice()
   }
   const change = (tenantIndex: TenantIndex.TenantIndex, n: number) => {
     tenantIndex.set(id(`${n}`), rowOf(n, "new"))
@@ -138,7 +138,7 @@ describe("an index that is restored", () => {
     assert.isUndefined(tenantIndex.encoded())
     const bytes = Uint8Array.of(1, 2, 3)
     tenantIndex.restore(bytes)
-    assert.strictEqual(EventLoop.atOnce(tenantIndex.encoded()!), bytes)
+    assert.strictEqual(atOnce(tenantIndex.encoded()!), bytes)
   })
 })
 

@@ -1,13 +1,11 @@
 /** Long work on a vault lets the event loop turn, after so many records and not after so much time. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import type * as Clock from "effect/Clock"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { sign } from "../../src/domain/Digest.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
-import * as EventLoop from "../../src/host/EventLoop.ts"
+import { atOnce, type Steps } from "../../src/host/EventLoop.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { Embeddings } from "../../src/ranking/VectorIndex.ts"
 import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
@@ -19,6 +17,7 @@ import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFi
 import * as VaultState from "../../src/storage/MemoryStore/Markdown/VaultState.ts"
 import * as Revision from "../../src/storage/Revision.ts"
 import { record } from "../ranking/world.ts"
+import { waitsOf } from "../waits.ts"
 import { place } from "./Place.ts"
 
 const kinds = MemoryKind.Kinds.defaultValue()
@@ -58,21 +57,11 @@ const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =
     return most
   })
 
-/** Number of turns of the event loop that an effect waits for. */
-const turns = <E, R>(self: Effect.Effect<unknown, E, R>) =>
-  Effect.flatMap(Effect.clock, (clock) => {
-    let count = 0
-    const counting: Clock.Clock = Object.assign(Object.create(clock), {
-      sleep: (duration: Duration.Duration) => {
-        count++
-        return clock.sleep(duration)
-      }
-    })
-    return Effect.map(Effect.withClock(self, counting), () => count)
-  })
+/** Returns the number of turns of the event loop that an effect waits for. */
+const turns = <E, R>(self: Effect.Effect<unknown, E, R>) => Effect.map(waitsOf(self), ([waits]) => waits)
 
 /** The most of an iterable that is read between two steps. */
-const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>) => EventLoop.Steps<B>) => {
+const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>) => Steps<B>) => {
   let [read, most] = [0, 0]
   const counted = new Proxy(values, {
     get: (all, key) => {
@@ -217,6 +206,6 @@ describe("a snapshot is made in steps", () => {
     const all = HistoryLine.joined(parts)
     const signing = Array.from(SnapshotPart.signed("key", all))
     assert.lengthOf(signing, Math.ceil(all.length / 1_048_576))
-    assert.strictEqual(EventLoop.atOnce(SnapshotPart.signed("key", all)), sign("key", all))
+    assert.strictEqual(atOnce(SnapshotPart.signed("key", all)), sign("key", all))
   })
 })

@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** The marks of the matches that are ranked next. */
+  /** Returns the masks of the matches that are ranked next. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -228,9 +228,9 @@ export class CandidateRanker {
   ): Array<number> {
     this.#round++
     const all: Array<number> = []
-    const marks = this.#chosen.data
+    const rounds = this.#chosen.data
     for (let i = 0; i < chosen.length; i++) {
-      marks[chosen[i]!] = this.#round
+      rounds[chosen[i]!] = this.#round
       all.push(chosen[i]!)
     }
     const offer = (doc: number) => this.#offer(doc, all, index, view, passes)
@@ -260,9 +260,9 @@ export class CandidateRanker {
   }
 
   #offer(doc: number, all: Array<number>, index: InvertedIndex, view: View, passes: Passes): void {
-    const marks = this.#chosen.data
-    if (marks[doc] === this.#round || !(index.until.data[doc]! > view.at) || !passes(doc)) return
-    marks[doc] = this.#round
+    const rounds = this.#chosen.data
+    if (rounds[doc] === this.#round || !(index.until.data[doc]! > view.at) || !passes(doc)) return
+    rounds[doc] = this.#round
     all.push(doc)
   }
 }

@@ -9,7 +9,7 @@ import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
 /** Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. */
-const sieveFrom = 131_072
+const quantizeFrom = 131_072
 /** Components of the originals that are kept beside quantised vectors: 1 MB. */
 const kept = 262_144
 
@@ -53,7 +53,7 @@ export class CompactVectors {
       throw new RangeError("no room for more vectors")
     }
     this.keep(hash, vector)
-    if (this.#canQuantise && this.#ids.length * strideOf(this.dimensions) >= sieveFrom) this.#quantise()
+    if (this.#canQuantise && this.#ids.length * strideOf(this.dimensions) >= quantizeFrom) this.#quantise()
   }
 
   remove(id: MemoryId): void {

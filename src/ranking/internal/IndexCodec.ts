@@ -9,7 +9,6 @@
  *
  * A `Writer` takes whole numbers from 0 up, seven bits to a byte, the lowest first, the eighth where more follow.
  */
-
 /** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
 export const format = 3
 
@@ -45,26 +44,29 @@ export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: 
   return { kept, column: column.map((number) => scopes[number]!), scopes }
 }
 
-/** Encodes postings, and puts the scopes and columns of their documents beside them. */
-export function* encoding(
-  scopes: ReadonlyArray<unknown>,
-  columns: ReadonlyArray<Int32Array>,
-  postings: Generator<number, Encoded>
-): Generator<number, IndexParts> {
-  const { ends, lists, terms } = yield* postings
-  return { head: { terms, scopes }, columns: [...columns, ends], bytes: lists }
-}
+/** Work that can pause between its steps. Each yields its size, in units of 0.1 µs. */
+export type Steps<A> = Generator<number, A, void>
 
-/** Runs steps to their end. */
-export const ended = <A>(steps: Generator<number, A>): A => {
+/** Runs work to its end without a pause. */
+export const atOnce = <A>(steps: Steps<A>): A => {
   for (;;) {
     const { done, value } = steps.next()
     if (done === true) return value
   }
 }
 
-/** Packs the parts into one run of bytes, in steps told in units of 0.1 µs. */
-export function* pack({ bytes, columns, head }: IndexParts): Generator<number, Uint8Array<ArrayBuffer>> {
+/** Encodes postings, and puts the scopes and columns of their documents beside them. */
+export function* encoding(
+  scopes: ReadonlyArray<unknown>,
+  columns: ReadonlyArray<Int32Array>,
+  postings: Steps<Encoded>
+): Steps<IndexParts> {
+  const { ends, lists, terms } = yield* postings
+  return { head: { terms, scopes }, columns: [...columns, ends], bytes: lists }
+}
+
+/** Packs the parts into one run of bytes, in steps. */
+export function* pack({ bytes, columns, head }: IndexParts): Steps<Uint8Array<ArrayBuffer>> {
   const json = JSON.stringify(head)
   yield json.length >> 6
   const text = new TextEncoder().encode(json)

@@ -110,7 +110,7 @@ export class InvertedIndex {
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
     const number = this.#scopes.numberOf(scope)
-    const doc = this.#place(this.#slotIn(number), number, length, until)
+    const doc = this.#place(this.#docIn(number), number, length, until)
     for (const term of terms) {
       postings.push(postings.list(term, number), doc, this.#codes.data[term]!)
       this.#codes.data[term] = 0
@@ -121,7 +121,7 @@ export class InvertedIndex {
   /** The same of terms that were counted before: each with twice its occurrences, plus 1 where it is a whole tag. */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
-    const doc = this.#place(this.#slotIn(number), number, length, until)
+    const doc = this.#place(this.#docIn(number), number, length, until)
     for (let i = 0; i < terms.length; i += 2) {
       const term = this.#postings.termOf(terms[i] as string) // terms and counts take turns
       this.#codes.set(term, 0) // room for the term
@@ -328,7 +328,7 @@ export class InvertedIndex {
   }
 
   /** Encodes these documents, in steps beside which others may come and go. `order`: their doc ids, those of a scope as they came. */
-  encode(order: Int32Array): Generator<number, IndexParts> {
+  encode(order: Int32Array) {
     const docs = new Int32Array(this.docs).fill(-1)
     order.forEach((doc, number) => docs[doc] = number)
     const [scopeOf, lengths] = [this.#scope, this.#length].map(({ data }) => order.map((doc) => data[doc]!))
@@ -364,7 +364,7 @@ export class InvertedIndex {
     return terms
   }
 
-  #slotIn(scope: number): number {
+  #docIn(scope: number): number {
     const before = this.docs
     const doc = this.#places.next(scope)
     this.#grow()

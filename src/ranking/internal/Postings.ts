@@ -17,7 +17,7 @@
 import { detached } from "../Tokenizer.ts"
 import { Arena, type GrowableArray, int32 } from "./DocIds.ts"
 import { hash, Impacts } from "./Impacts.ts"
-import { type Encoded, ended, type Numbering, readNumbers, Writer } from "./IndexCodec.ts"
+import { atOnce, type Encoded, type Numbering, readNumbers, type Steps, Writer } from "./IndexCodec.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -168,10 +168,10 @@ export class Postings {
   }
 
   /**
-   * Begins to encode the postings of now, in steps told in units of 0.1 µs; postings may come meanwhile. `as`: how what is there is
+   * Begins to encode the postings of now, in steps; postings may come meanwhile. `as`: how what is there is
    * numbered, and without terms that nothing else has; default: all of it as it is.
    */
-  encode(as?: Numbering): Generator<number, Encoded> {
+  encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
     const isAsPacked = as === undefined
       ? order === undefined
@@ -188,7 +188,7 @@ export class Postings {
     as: Numbering,
     isAsPacked: boolean,
     isEvery: boolean
-  ): Generator<number, Encoded> {
+  ): Steps<Encoded> {
     const kept: Array<string> = []
     const out = new Writer(2 * this.#arena.length)
     const ends = new Int32Array(terms.length)
@@ -204,7 +204,7 @@ export class Postings {
       if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
       work += 16
       if (work < 65_536) continue
-      yield work >> 1 // until the code is compiled, a posting takes ten times as long as afterwards
+      yield work >> 1 // a posting takes ten times as long until the code is compiled
       work = 0
     }
     return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }
@@ -232,7 +232,7 @@ export class Postings {
 
   /** Returns a copy whose lists take about a sixth of the memory. Cost: all lists. */
   packed(): Postings {
-    const { lists, ...rest } = ended(this.encode())
+    const { lists, ...rest } = atOnce(this.encode())
     return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a view would hold all that the writer has room for
   }
 

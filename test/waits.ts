@@ -1,0 +1,19 @@
+/** Counting the turns of the event loop that an effect waits for. */
+import type * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+
+/** Runs an effect, and returns the number of turns of the event loop that it waited for beside its result. */
+export const waitsOf = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<readonly [waits: number, result: A], E, R> =>
+  Effect.flatMap(Effect.clock, (clock) => {
+    let count = 0
+    const counting: Clock.Clock = Object.assign(Object.create(clock), {
+      sleep: (duration: Duration.Duration) => {
+        count++
+        return clock.sleep(duration)
+      }
+    })
+    return Effect.map(Effect.withClock(self, counting), (value) => [count, value] as const)
+  })
