@@ -39,6 +39,15 @@ export const summary = (samples) => ({
   wall: spread(samples.map(({ wall }) => wall)).median
 })
 
+/** Returns the middle of the turns of a figure; of what was measured once, that. */
+export const time = (figure) => figure?.median ?? figure?.cpu
+
+/**
+ * Returns the least of the turns, by which contestants of one process are compared: a collection of all garbage, of which most is not
+ * its own, falls on the one whose turn it is.
+ */
+export const least = (figure) => figure?.min ?? figure?.cpu
+
 /**
  * Lets contestants take turns, so that what else the machine does falls on all. `calls(first, count)` makes `count` calls, the first
  * of which has the number `first`. Each contestant makes as many calls a turn as take it about `stretch` milliseconds, at most

@@ -31,7 +31,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 /**
  * Opens the folder: reads its files, or its snapshot and what changed since, and from then on polls or watches it. Saves a snapshot
- * when the scope closes. Fails with `invalid` where an option is out of its range.
+ * when the scope closes. Fails with `invalid_draft` where an option is out of its range.
  */
 export const make = (
   options: Options
