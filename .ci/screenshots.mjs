@@ -10,9 +10,8 @@ import { spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { createInterface } from "node:readline"
-import { chromium } from "playwright-core"
 import { Markdown, MemoryId, MemoryStore, Viewer } from "../dist/index.js"
+import { addressOf, launch } from "./inspector.mjs"
 
 const root = join(import.meta.dirname, "..")
 const images = join(root, "docs/images")
@@ -128,26 +127,8 @@ const child = spawn(
   ],
   { stdio: ["ignore", "ignore", "pipe"] }
 )
-const url = await new Promise((resolve, reject) => {
-  createInterface({ input: child.stderr }).on("line", (line) => {
-    const found = /^inspector at (http:\S+)\/$/.exec(line)?.[1]
-    if (found !== undefined) resolve(found.replace("0.0.0.0", "127.0.0.1"))
-  })
-  child.once("exit", (code) => reject(new Error(`it ended with ${code}`)))
-})
-const browser = await chromium.launch({
-  executablePath: "/usr/bin/chromium",
-  args: [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync"
-  ]
-})
+const url = await addressOf(child)
+const browser = await launch()
 
 mkdirSync(images, { recursive: true })
 const shots = [

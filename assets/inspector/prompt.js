@@ -2,26 +2,6 @@
 import { post } from "./api.js"
 import { announce, bar, element, explanation, facts, recordLink, wordsOf, written } from "./dom.js"
 
-/** The reasons for which a record is not found, in words. */
-const reasons = {
-  absent: "there is no such record, or this viewer does not see it",
-  expired: "it has expired",
-  not_valid_then: "it is not valid now",
-  scope: "it is in another scope",
-  kind: "it is of another kind",
-  tags: "it lacks a tag",
-  ids: "it is not among the ids",
-  time: "it is of another time",
-  importance: "it is not important enough",
-  trust: "it is not trusted enough",
-  where: "its data does not match",
-  no_match: "it has none of the words",
-  below_min_score: "its score is too low",
-  folded: "a better hit says the same",
-  beyond_limit: "there are better hits",
-  beyond_budget: "there are better hits, which take up the budget"
-}
-
 const block = (title, text, none) =>
   element(
     "section",
@@ -64,8 +44,8 @@ const whyForm = (text) => {
       onsubmit: async (event) => {
         event.preventDefault()
         try {
-          const { reason } = await post("why", { id: field.value.trim(), text })
-          told.textContent = reason === null ? "It is found." : `It is not found: ${reasons[reason] ?? reason}.`
+          const answer = await post("why", { id: field.value.trim(), text })
+          told.textContent = answer.text === null ? "It is found." : `It is not found: ${answer.text}.`
         } catch (error) {
           told.textContent = error.message
         }

@@ -60,12 +60,12 @@ export interface Command extends Pick<Definition<unknown, unknown>, "name" | "su
   readonly args: Args.Args<unknown>
 }
 
+/** Describes an option that has a value, which the help page calls `pseudoName`. */
+export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
+  option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
+
 const optional = (name: string, pseudoName: string, description: string) =>
-  Options.text(name).pipe(
-    Options.withPseudoName(pseudoName),
-    Options.withDescription(description),
-    Options.optional
-  )
+  valued(Options.text(name), pseudoName, description).pipe(Options.optional)
 
 /** The options that every command takes, before its name or after it. */
 export const sharedOptions = Options.all({

@@ -2,24 +2,17 @@
 import * as Options from "@effect/cli/Options"
 import * as Option from "effect/Option"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import { valued } from "./Command.ts"
 
 /** Options that choose records by kind and tag, and limit how many. */
 export const options = {
-  kind: Options.text("kind").pipe(
-    Options.withPseudoName("KIND"),
-    Options.withDescription("only records of this kind; may be given several times"),
+  kind: valued(Options.text("kind"), "KIND", "only records of this kind; may be given several times").pipe(
     Options.repeated
   ),
-  tag: Options.text("tag").pipe(
-    Options.withPseudoName("TAG"),
-    Options.withDescription("only records with this tag; several: with all of them"),
+  tag: valued(Options.text("tag"), "TAG", "only records with this tag; several: with all of them").pipe(
     Options.repeated
   ),
-  limit: Options.integer("limit").pipe(
-    Options.withPseudoName("N"),
-    Options.withDescription("most records; default 20"),
-    Options.withDefault(20)
-  )
+  limit: valued(Options.integer("limit"), "N", "most records; default 20").pipe(Options.withDefault(20))
 }
 
 /** The values of the options. */

@@ -253,6 +253,26 @@ export const Absence = Schema.Literal(
 /** A reason for which a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
+/** What each reason says of the record, as the end of a sentence. */
+export const absences: Readonly<Record<Absence, string>> = {
+  absent: "there is no such record, or this viewer does not see it",
+  expired: "it has expired",
+  not_valid_then: "it is not valid now",
+  scope: "it is in another scope",
+  kind: "it is of another kind",
+  tags: "it lacks a tag",
+  ids: "it is not among the ids",
+  time: "it is of another time",
+  importance: "it is not important enough",
+  trust: "it is not trusted enough",
+  where: "its data does not match",
+  no_match: "it has none of the words",
+  below_min_score: "its score is too low",
+  folded: "a better hit says the same",
+  beyond_limit: "there are better hits; a higher limit shows it",
+  beyond_budget: "there are better hits, which take up the budget"
+}
+
 /** The parts of a record that a filter looks at. */
 export type Filtered = Pick<
   MemoryRecord,

@@ -29,7 +29,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { details, make as failure, MemoryError, type Reason } from "../domain/MemoryError.ts"
-import { Absence, Cursor, Hit, Page, SearchResult } from "../domain/MemoryFilter.ts"
+import { Absence, absences, Cursor, Hit, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { Name } from "../domain/MemoryKind.ts"
 import { MemoryRecord, Patch, Revision, Tag } from "../domain/MemoryRecord.ts"
@@ -98,8 +98,8 @@ export const Prompt = Schema.Struct({
   hits: Schema.Array(Schema.Struct({ hit: Hit, isShown: Schema.Boolean }))
 })
 
-/** Schema of the answer of `/api/why`; `null`: the record is found. */
-export const Why = Schema.Struct({ reason: Schema.NullOr(Absence) })
+/** Schema of the answer of `/api/why`: the reason, and what it says of the record; `null`: the record is found. */
+export const Why = Schema.Struct({ reason: Schema.NullOr(Absence), text: Schema.NullOr(Schema.String) })
 
 const Text = Schema.String.pipe(Schema.maxLength(4_000))
 const Searched = Schema.Struct({
@@ -263,9 +263,10 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     })
 
     const why = Effect.gen(function*() {
-      const { id, text } = yield* HttpServerRequest.schemaBodyJson(Asked)
-      const reason = yield* store.whyNot(yield* CurrentViewer, id, { text })
-      return yield* answer(Why, { reason: Option.getOrNull(reason) })
+      const asked = yield* HttpServerRequest.schemaBodyJson(Asked)
+      const reason = yield* store.whyNot(yield* CurrentViewer, asked.id, { text: asked.text })
+      const text = Option.map(reason, (reason) => absences[reason])
+      return yield* answer(Why, { reason: Option.getOrNull(reason), text: Option.getOrNull(text) })
     })
 
     return HttpRouter.empty.pipe(

@@ -92,8 +92,11 @@ describe("the API of the inspector", () => {
       assert.include(json.index.text, "Matches")
       assert.deepInclude(json.hits[0], { isShown: true })
       assert.isAbove(Object.keys(json.hits[0].hit.explanation).length, 0)
-      assert.deepStrictEqual((yield* post("/api/why", { id: idOf(4), text: "tea" })).json, { reason: "no_match" })
-      assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null })
+      assert.deepStrictEqual((yield* post("/api/why", { id: idOf(4), text: "tea" })).json, {
+        reason: "no_match",
+        text: "it has none of the words"
+      })
+      assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
   it.scopedLive("pages through the timeline, newest first, and narrows it to a kind", () =>
@@ -131,7 +134,10 @@ describe("the API of the inspector", () => {
         assert.strictEqual(his.status, 404, rest)
         assert.strictEqual(his.text, none.text, rest)
       }
-      assert.deepStrictEqual((yield* post("/api/why", { id: bobs, text: "tea" })).json, { reason: "absent" })
+      assert.deepStrictEqual((yield* post("/api/why", { id: bobs, text: "tea" })).json, {
+        reason: "absent",
+        text: "there is no such record, or this viewer does not see it"
+      })
       for (const path of ["/api/records", "/api/trash"]) assert.notInclude((yield* ask(path)).text, "4711")
       for (const path of ["/api/search", "/api/prompt"]) {
         const { status, text } = yield* post(path, { text: "safe tea" })

@@ -4,32 +4,18 @@ import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { createInterface } from "node:readline"
-import { type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import type { BrowserContextOptions, Page } from "playwright-core"
+import { addressOf, executablePath, launch } from "../../.ci/inspector.mjs"
 import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import type { Viewer } from "../../src/domain/Viewer.ts"
 import { file, folder } from "../cli/Running.ts"
 import { opened } from "../vault/Place.ts"
 
-const executablePath = "/usr/bin/chromium"
-
 /** A browser, which is closed with the scope. Fails where chromium is not installed. */
 export const browser = Effect.acquireRelease(
   Effect.promise(() => {
     assert.isTrue(fs.existsSync(executablePath), `${executablePath} is missing: apt-get install -y chromium`)
-    return chromium.launch({
-      executablePath,
-      args: [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync"
-      ]
-    })
+    return launch()
   }),
   (browser) => Effect.promise(() => browser.close())
 )
@@ -82,16 +68,6 @@ export const serving = (viewer: Viewer, drafts: ReadonlyArray<Draft>, args: Read
           })
         )
     )
-    const url = yield* Effect.promise(() =>
-      new Promise<string>((resolve, reject) => {
-        let said = ""
-        createInterface({ input: child.stderr }).on("line", (line) => {
-          said += `${line}\n`
-          const found = /^inspector at (http:\S+)\/$/.exec(line)?.[1]
-          if (found !== undefined) resolve(found.replace("0.0.0.0", "127.0.0.1"))
-        })
-        child.once("exit", (code) => reject(new Error(`it ended with ${code}: ${said}`)))
-      })
-    )
+    const url = yield* Effect.promise(() => addressOf(child))
     return { url, root }
   })

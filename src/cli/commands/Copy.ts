@@ -8,7 +8,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Copying from "../../storage/Copy.ts"
 import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
-import { make, print } from "../Command.ts"
+import { make, print, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Progress from "../Progress.ts"
 import * as Rows from "../Rows.ts"
@@ -41,9 +41,7 @@ export const copy = make({
     "Exits with 7 where the two sides differ at the end because one of them was written to meanwhile."
   ],
   options: Options.all({
-    batch: Options.integer("batch").pipe(
-      Options.withPseudoName("N"),
-      Options.withDescription("records of a transaction, 1..1,000; default 100"),
+    batch: valued(Options.integer("batch"), "N", "records of a transaction, 1..1,000; default 100").pipe(
       Options.optional
     )
   }),

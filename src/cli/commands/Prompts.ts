@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
 import { loadInstructionFiles, renderInstructionFiles } from "../../harness/InstructionFiles.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
-import { make, print } from "../Command.ts"
+import { make, print, valued } from "../Command.ts"
 import { safe } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
@@ -28,11 +28,7 @@ export const index = make({
     "Prints the summaries of what the viewer sees, as MemoryService.index renders them for a system prompt."
   ],
   options: Options.all({
-    limit: Options.integer("limit").pipe(
-      Options.withPseudoName("N"),
-      Options.withDescription("most entries; default 30"),
-      Options.withDefault(30)
-    )
+    limit: valued(Options.integer("limit"), "N", "most entries; default 30").pipe(Options.withDefault(30))
   }),
   args: Args.none,
   examples: [["index --user ada", "what ada's agents know at the start of a conversation"]],

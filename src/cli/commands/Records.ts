@@ -11,7 +11,7 @@ import { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as Cards from "../Cards.ts"
-import { id as idOf, idArgument, make, print, type Shared, textArgument } from "../Command.ts"
+import { id as idOf, idArgument, make, print, type Shared, textArgument, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Filters from "../Filters.ts"
 import { iso, safe, safeLine, Screen, type Service } from "../Screen.ts"
@@ -35,29 +35,15 @@ export const remember = make({
     "The text is the arguments, or stdin where there are none or the one argument is -."
   ],
   options: Options.all({
-    kind: Options.text("kind").pipe(
-      Options.withPseudoName("KIND"),
-      Options.withDescription("kind of the record; default user"),
-      Options.withDefault("user")
-    ),
-    tag: Options.text("tag").pipe(
-      Options.withPseudoName("TAG"),
-      Options.withDescription("a tag; may be given several times"),
-      Options.repeated
-    ),
-    summary: Options.text("summary").pipe(
-      Options.withPseudoName("LINE"),
-      Options.withDescription("one line in place of the one that is made of the text"),
+    kind: valued(Options.text("kind"), "KIND", "kind of the record; default user").pipe(Options.withDefault("user")),
+    tag: valued(Options.text("tag"), "TAG", "a tag; may be given several times").pipe(Options.repeated),
+    summary: valued(Options.text("summary"), "LINE", "one line in place of the one that is made of the text").pipe(
       Options.optional
     ),
-    importance: Options.float("importance").pipe(
-      Options.withPseudoName("0..1"),
-      Options.withDescription("importance; default that of the kind"),
+    importance: valued(Options.float("importance"), "0..1", "importance; default that of the kind").pipe(
       Options.optional
     ),
-    id: Options.text("id").pipe(
-      Options.withPseudoName("ID"),
-      Options.withDescription("id of the record to create or replace; default a new one"),
+    id: valued(Options.text("id"), "ID", "id of the record to create or replace; default a new one").pipe(
       Options.optional
     )
   }),
@@ -104,11 +90,7 @@ export const list = make({
   ],
   options: Options.all({
     ...Filters.options,
-    after: Options.text("after").pipe(
-      Options.withPseudoName("CURSOR"),
-      Options.withDescription("goes on where the page before ended"),
-      Options.optional
-    ),
+    after: valued(Options.text("after"), "CURSOR", "goes on where the page before ended").pipe(Options.optional),
     forgotten: Options.boolean("forgotten").pipe(Options.withDescription("lists the trash"))
   }),
   args: Args.none,
@@ -257,11 +239,7 @@ export const restore = make({
     "What was forgotten can be restored as long as the store keeps its trash, thirty days by default; what was purged cannot."
   ],
   options: Options.all({
-    revision: Options.integer("revision").pipe(
-      Options.withPseudoName("N"),
-      Options.withDescription("the revision to bring back"),
-      Options.optional
-    )
+    revision: valued(Options.integer("revision"), "N", "the revision to bring back").pipe(Options.optional)
   }),
   args: idArgument,
   examples: [

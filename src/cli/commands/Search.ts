@@ -5,13 +5,13 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { Absence, excerptOf, type Hit, type MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
+import { Absence, absences, excerptOf, type Hit, type MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import { MemoryId } from "../../domain/MemoryId.ts"
 import { scopeOf } from "../../domain/Viewer.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as Cards from "../Cards.ts"
-import { id as idOf, idArgument, make, print, textArgument } from "../Command.ts"
+import { id as idOf, idArgument, make, print, textArgument, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Filters from "../Filters.ts"
 import { counted, safeLine, Screen, type Service } from "../Screen.ts"
@@ -19,11 +19,7 @@ import * as StoreAddress from "../StoreAddress.ts"
 
 const searchOptions = {
   ...Filters.options,
-  minScore: Options.float("min-score").pipe(
-    Options.withPseudoName("0..1"),
-    Options.withDescription("leaves out hits below this score"),
-    Options.optional
-  )
+  minScore: valued(Options.float("min-score"), "0..1", "leaves out hits below this score").pipe(Options.optional)
 }
 
 const queryOf = (
@@ -123,25 +119,6 @@ export const Why = Schema.Struct({
   reason: Schema.optional(Absence)
 })
 
-const reasons: Readonly<Record<Absence, string>> = {
-  absent: "there is no such record, or this viewer does not see it",
-  expired: "it has expired",
-  not_valid_then: "it is not valid now",
-  scope: "it is in another scope",
-  kind: "it is of another kind",
-  tags: "it lacks a tag",
-  ids: "it is not among the ids",
-  time: "it is of another time",
-  importance: "it is not important enough",
-  trust: "it is not trusted enough",
-  where: "its data does not match",
-  no_match: "it has none of the words",
-  below_min_score: "its score is too low",
-  folded: "a better hit says the same",
-  beyond_limit: "there are better hits; a higher --limit shows it",
-  beyond_budget: "there are better hits, which take up the budget"
-}
-
 /** `why`: explains why a record is not among the hits of a question. */
 export const why = make({
   name: "why",
@@ -168,7 +145,7 @@ export const why = make({
       yield* print(shared, Why, answer, () =>
         Option.match(reason, {
           onNone: () => "it is found",
-          onSome: (reason) => `${reason}: ${reasons[reason]}`
+          onSome: (reason) => `${reason}: ${absences[reason]}`
         }))
     }).pipe(Effect.provide(StoreAddress.layer(shared.store)))
 })

@@ -17,7 +17,7 @@ import * as InspectorApi from "../../inspector/InspectorApi.ts"
 import * as InspectorPage from "../../inspector/InspectorPage.ts"
 import * as McpServer from "../../mcp/McpServer.ts"
 import * as McpTokens from "../../mcp/McpTokens.ts"
-import { make, print, type Shared } from "../Command.ts"
+import { make, print, type Shared, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
@@ -40,38 +40,28 @@ const options = Options.all({
   ui: Options.boolean("ui").pipe(
     Options.withDescription("serves the inspector too, a page for people, at /; implies --http")
   ),
-  port: Options.integer("port").pipe(
-    Options.withPseudoName("N"),
-    Options.withDescription("port of --http; 0 takes a free one; default 7411"),
+  port: valued(Options.integer("port"), "N", "port of --http; 0 takes a free one; default 7411").pipe(
     Options.withDefault(7411)
   ),
-  host: Options.text("host").pipe(
-    Options.withPseudoName("ADDRESS"),
-    Options.withDescription("address of --http; other than loopback it needs --tokens; default 127.0.0.1"),
-    Options.withDefault("127.0.0.1")
-  ),
-  tokens: Options.text("tokens").pipe(
-    Options.withPseudoName("FILE"),
-    Options.withDescription("file of bearer tokens, each of which stands for a viewer"),
+  host: valued(
+    Options.text("host"),
+    "ADDRESS",
+    "address of --http; other than loopback it needs --tokens; default 127.0.0.1"
+  ).pipe(Options.withDefault("127.0.0.1")),
+  tokens: valued(Options.text("tokens"), "FILE", "file of bearer tokens, each of which stands for a viewer").pipe(
     Options.optional
   ),
-  allowedHost: Options.text("allowed-host").pipe(
-    Options.withPseudoName("NAME"),
-    Options.withDescription(
-      "name of the host that clients use, beside localhost and addresses; may be given several times"
-    ),
-    Options.repeated
-  ),
-  allowedOrigin: Options.text("allowed-origin").pipe(
-    Options.withPseudoName("ORIGIN"),
-    Options.withDescription("origin of a page that may call the server; may be given several times"),
-    Options.repeated
-  ),
-  name: Options.text("name").pipe(
-    Options.withPseudoName("NAME"),
-    Options.withDescription("name of a new token; default token"),
-    Options.withDefault("token")
-  )
+  allowedHost: valued(
+    Options.text("allowed-host"),
+    "NAME",
+    "name of the host that clients use, beside localhost and addresses; may be given several times"
+  ).pipe(Options.repeated),
+  allowedOrigin: valued(
+    Options.text("allowed-origin"),
+    "ORIGIN",
+    "origin of a page that may call the server; may be given several times"
+  ).pipe(Options.repeated),
+  name: valued(Options.text("name"), "NAME", "name of a new token; default token").pipe(Options.withDefault("token"))
 })
 type Values = typeof options extends Options.Options<infer A> ? A : never
 

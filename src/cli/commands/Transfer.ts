@@ -3,15 +3,15 @@ import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { make } from "../Command.ts"
+import { make, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Formats from "../Formats.ts"
 
-const formatOption = Options.text("format").pipe(
-  Options.withPseudoName("FORMAT"),
-  Options.withDescription(`one of: ${Formats.all.map(({ name }) => name).join(", ")}; default jsonl`),
-  Options.withDefault("jsonl")
-)
+const formatOption = valued(
+  Options.text("format"),
+  "FORMAT",
+  `one of: ${Formats.all.map(({ name }) => name).join(", ")}; default jsonl`
+).pipe(Options.withDefault("jsonl"))
 
 const listed = (direction: "read" | "write"): string =>
   Formats.all.filter((format) => format[direction] !== undefined).map(({ name, summary }) => `${name} (${summary})`)
