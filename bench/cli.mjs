@@ -1,5 +1,5 @@
 /**
- * What the command costs: CPU time of `effect-memory recall` in a vault of 10,000 notes, less that of a bare start of Node, by turns, so
+ * Measures what the command costs: CPU time of `effect-memory recall` in a vault of 10,000 notes, less that of a bare start of Node, by turns, so
  * that a busy machine slows all alike. Prints medians. Needs `npm run build`.
  *
  *   node bench/cli.mjs [turns] [notes]      default 15, 10,000

@@ -117,7 +117,7 @@ describe("architecture", () => {
     }
   })
 
-  it("what is imported is declared: dependencies and peers, by the command what its bundle has, and vitest by the testing stratum only", () => {
+  it("imported packages are declared: dependencies and peers, by the command what its bundle has, and vitest by the testing stratum only", () => {
     const { dependencies, devDependencies, peerDependencies } = JSON.parse(
       readFileSync(join(root, "package.json"), "utf8")
     )

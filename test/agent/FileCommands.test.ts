@@ -116,7 +116,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("that are not there, or are there, fail with the documented texts, and nothing changes", () =>
+  it.live("a file that is missing, or is in the way, fails with the documented text, and nothing changes", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -188,7 +188,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.lengthOf((yield* MemoryService.as(ada)(list({}))).items, 1)
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("of one user are no other's, by the same path", () =>
+  it.live("the files of one user are not those of another, under the same path", () =>
     Effect.gen(function*() {
       const mine = yield* caller(ada)
       const his = yield* caller(Viewer.make({ userId: "bob" }))

@@ -131,7 +131,7 @@ describe("the code of a failure says what failed", () => {
     }))
 })
 
-describe("with --json", () => {
+describe("a failure with --json", () => {
   it.scopedLive("a failure is JSON on stderr, with the code and the reason", () =>
     Effect.gen(function*() {
       const cwd = yield* folder

@@ -13,7 +13,7 @@ const fences = Array.from(
   ([, language, text]) => ({ language, text: text! })
 )
 
-/** What a line of the page matches: times and ids are those of whoever runs it. */
+/** Makes the pattern of a line of the page: times and ids are those of the run. */
 const patternOf = (line: string): RegExp =>
   new RegExp(
     `^${

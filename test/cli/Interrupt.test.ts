@@ -65,7 +65,7 @@ describe("Ctrl-C", () => {
       })
   )
 
-  it.scopedLive("in the midst of an erasure says how far it came, and the next run erases the rest", () =>
+  it.scopedLive("stops an erasure, which says how far it came, and the next run erases the rest", () =>
     Effect.gen(function*() {
       const { code, line, screen } = yield* untilStopped(Effect.gen(function*() {
         const line = ["forget", "--user", "ada", "--purge", "--yes", "--store", `vault:${yield* filled}`]

@@ -96,7 +96,7 @@ describe("serve", () => {
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")
     }))
 
-  it.scopedLive("over HTTP acts for the viewer of each token, refuses others, and ends with 130 at Ctrl-C", () =>
+  it.scopedLive("acts over HTTP for the viewer of each token, refuses others, and ends with 130 at Ctrl-C", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const [ada, bob] = yield* Effect.forEach(

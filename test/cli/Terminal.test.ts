@@ -15,7 +15,7 @@ const hostile =
 const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
-describe("what somebody remembered is data to a terminal", () => {
+describe("remembered text is data to a terminal", () => {
   it.scopedLive("no command prints a character of it that a terminal obeys, piped, on a terminal or as JSON", () =>
     Effect.gen(function*() {
       const cwd = yield* folder

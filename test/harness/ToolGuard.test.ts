@@ -94,7 +94,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* passed, 0)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("what failed validation is not counted; what was refused or denied for another reason is", () =>
+  it.effect("a call that failed validation is not counted; one that was refused or denied for another reason is", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       for (const input of [null, {}, { text: 1 }, { text: "x", more: 1 }, { text: "" }]) {

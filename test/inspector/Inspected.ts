@@ -23,7 +23,7 @@ export const bob = Viewer.make({ userId: "bob" })
 export const idOf = (n: number) => MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
 export const bobs = idOf(99)
 
-/** What ada remembers, linked in a chain: 1 names 2, 2 names 3, and so on; and a record of bob. */
+/** Memories of ada, linked in a chain: 1 names 2, 2 names 3, and so on; and a record of bob. */
 export const drafts: ReadonlyArray<Draft> = [
   ["Tea", "Drinks tea, never coffee. See [[Kettle]]."],
   ["Kettle", "The kettle is in the cupboard above [[Stove]]."],

@@ -159,7 +159,7 @@ const used = (url: string, headers: Readonly<Record<string, string>>) =>
   )
 
 describe("a server under hostile requests", () => {
-  it.scopedLive("over HTTP stays up through thousands of them, answers as before, tells nothing, and does not grow", () =>
+  it.scopedLive("stays up through thousands of them over HTTP, answers as before, tells nothing, and does not grow", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const { ada, file } = yield* tokens(yield* fs.makeTempDirectoryScoped())
@@ -204,7 +204,7 @@ describe("a server under hostile requests", () => {
       assert.notInclude(stderr.text(), ada)
     }).pipe(Effect.withRandom(Random.make("hostile")), Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("over standard input stays up through thousands of lines of them, answers as before, tells nothing, and does not grow", () =>
+  it.scopedLive("stays up through thousands of lines of them on standard input, answers as before, tells nothing, and does not grow", () =>
     Effect.gen(function*() {
       const { child, client, stderr, write } = yield* stdio
       const grown = Effect.map(

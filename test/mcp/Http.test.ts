@@ -73,7 +73,7 @@ describe("a server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("with tokens lets nobody in without one: 401, and tells nothing more", () =>
+  it.scopedLive("lets nobody in without a token where it has some: 401, and tells nothing more", () =>
     Effect.gen(function*() {
       const { ada, stderr, tokens, url } = yield* guarded()
       const wrong = [

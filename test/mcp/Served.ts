@@ -21,7 +21,7 @@ export const bobs = "01BBBBBBBBBBBBBBBBBBBBBBBB"
 export const secrets = /4711|sk-1234|safe/
 export const traces = /\n\s+at |\.m?[jt]s:\d+|node_modules/
 
-/** What a process has written, and a wait for a text in it. */
+/** The output of a process, and a wait for a text in it. */
 export interface Written {
   readonly text: () => string
   readonly has: (text: string) => Effect.Effect<void>
@@ -55,7 +55,7 @@ export interface Served {
   /** Ends when the process has ended. */
   readonly exit: Effect.Effect<number | null>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
-  /** Where it serves over HTTP. */
+  /** The address that it serves over HTTP. */
   readonly url: string
   /** The input of a server over stdio. */
   readonly write: (text: string) => Effect.Effect<void>

@@ -168,7 +168,7 @@ describe("standard input", () => {
       assert.lengthOf(got, 201)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.scopedLive("in a process: malformed lines leave the official client connected", () =>
+  it.scopedLive("malformed lines leave the official client of a process connected", () =>
     Effect.gen(function*() {
       const { client, stderr, write } = yield* stdio
       yield* write("rubbish\n{\"jsonrpc\":\"2.0\"}\n\n{\"half\n")
@@ -177,7 +177,7 @@ describe("standard input", () => {
       assert.strictEqual(stderr.text(), "")
     }))
 
-  it.scopedLive("in a process: the process ends when the client closes its input", () =>
+  it.scopedLive("the process ends when the client closes its input", () =>
     Effect.gen(function*() {
       const { child, exit } = yield* stdio
       child!.stdin!.end()

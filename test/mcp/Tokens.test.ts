@@ -41,7 +41,7 @@ describe("tokens", () => {
       assert.deepStrictEqual(yield* make, yield* make)
     }))
 
-  it.effect("that are not known have no holder: changed, cut, doubled, empty, huge, the hash itself", () =>
+  it.effect("unknown ones have no holder: changed, cut, doubled, empty, huge, the hash itself", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)
@@ -58,7 +58,7 @@ describe("tokens", () => {
       for (const other of wrong) assert.isTrue(Option.isNone(tokens.holderOf(other)), other.slice(0, 60))
     }))
 
-  it.effect("of a file with a wrong line are refused with the numbers of all such lines, and quoted nowhere", () =>
+  it.effect("a file with wrong lines is refused with the numbers of all of them, and quoted nowhere", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [
@@ -78,7 +78,7 @@ describe("tokens", () => {
       assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
     }))
 
-  it.scoped("of a file that cannot be read are `io`, without its path", () =>
+  it.scoped("a file that cannot be read is `io`, without its path", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const folder = yield* fs.makeTempDirectoryScoped()

@@ -4,8 +4,8 @@ import { QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts
 import { cosineSimilarity, make, type VectorIndex } from "../../src/ranking/VectorIndex.ts"
 import { gaussian, scattered } from "./vectors.ts"
 
-/** With and without quantised vectors. */
-const sorts = { sieved: 0, plain: Infinity }
+/** Sizes from which vectors are quantised: with and without. */
+const sorts = { quantized: 0, plain: Infinity }
 
 const naive = (
   rows: Iterable<readonly [id: number, vector: Float32Array]>,
@@ -96,7 +96,7 @@ describe("VectorIndex", () => {
   it("this machine has the instructions: the tests below try both ways", () =>
     assert.isDefined(QuantizedVectors.make(4)))
 
-  it("plain or sieved, finds the best ten of clustered, random and equal vectors, whatever their length", async () => {
+  it("plain or quantized, finds the best ten of clustered, random and equal vectors, whatever their length", async () => {
     for (const dimensions of [1, 3, 16, 100, 384]) {
       for (const clusters of [0, 1, 40]) {
         const rows = scattered(2_000, dimensions, clusters, 7)

@@ -75,7 +75,7 @@ describe("an index that is restored", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("with pauses has every row that was set before, meanwhile and after, and is encoded with them", () =>
+  it.live("has every row that was set before, during and after the pauses, and is encoded with them", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -173,7 +173,7 @@ describe("the indexes of many tenants", () => {
     return tenantIndex
   }
 
-  it("of those with few rows the ones that were asked for lately are kept, of those with many all", () => {
+  it("small ones are kept if they were asked for lately, large ones always", () => {
     const makes = new Map<string, number>()
     const cache = new Cache((tenant) => {
       makes.set(tenant, (makes.get(tenant) ?? 0) + 1)

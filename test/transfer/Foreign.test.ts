@@ -94,7 +94,7 @@ describe("an import", () => {
       }))
   }
 
-  it.scoped("of the reference server's memory makes entities with observations, and relations between them", () =>
+  it.scoped("reads the memory of the reference server: makes entities with observations, and relations between them", () =>
     Effect.gen(function*() {
       const { items, provided, report } = yield* imported("mcp")
       const found = items.find(({ summary }) => summary === "Ada")!
@@ -109,7 +109,7 @@ describe("an import", () => {
       })
     }))
 
-  it.scoped("of mem0 keeps ids as scopes, times, categories and metadata, and takes nothing that has expired", () =>
+  it.scoped("reads mem0: keeps ids as scopes, times, categories and metadata, and takes nothing that has expired", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -129,7 +129,7 @@ describe("an import", () => {
       for (const item of bobs) if (item._tag === "Draft") assert.deepStrictEqual(item.draft.scope, { userId: "bob" })
     }))
 
-  it.scoped("of a store of LangGraph gives its values to KeyValueMemory by namespace and key", () =>
+  it.scoped("reads a store of LangGraph: gives its values to KeyValueMemory by namespace and key", () =>
     Effect.gen(function*() {
       const { provided, report } = yield* imported("langgraph")
       const values = yield* at(
@@ -143,7 +143,7 @@ describe("an import", () => {
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
     }))
 
-  it.scoped("of an agent file of Letta makes notes of blocks, records of passages and a thread of messages", () =>
+  it.scoped("reads an agent file of Letta: makes notes of blocks, records of passages and a thread of messages", () =>
     Effect.gen(function*() {
       const { provided, report, store } = yield* imported("letta")
       const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
@@ -166,7 +166,7 @@ describe("an import", () => {
       })
     }))
 
-  it.scoped("of a graph of Zep keeps when a fact holds, and links it to its entities", () =>
+  it.scoped("reads a graph of Zep: keeps when a fact holds, and links it to its entities", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("zep")
       const loves = items.find(({ body }) => body === "Kendra loves Adidas shoes")!
@@ -178,7 +178,7 @@ describe("an import", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("of conversations makes threads of what was shown last, and tells what they had beside text", () =>
+  it.scoped("reads conversations: makes threads of what was shown last, and tells what they had beside text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -206,7 +206,7 @@ describe("an import", () => {
       }
     }))
 
-  it.scoped("of folders makes records by the names of files, with tags, kinds and links", () =>
+  it.scoped("reads folders: makes records by the names of files, with tags, kinds and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!
@@ -226,7 +226,7 @@ describe("an import", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("of a file that is of no such format is refused; keys of prototypes, NUL and half characters harm nothing", () =>
+  it.scoped("refuses a file of another format; keys of prototypes, NUL and half characters harm nothing", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

@@ -105,7 +105,7 @@ describe("a file of a store", () => {
       }
     }))
 
-  it.scoped("that was cut says so, and what it has is read", () =>
+  it.scoped("is read as far as it goes where it was cut, and the report says so", () =>
     Effect.gen(function*() {
       const lines = linesOf(yield* written(yield* lived(memory, "cut", 8)))
       const second = yield* memory
@@ -113,7 +113,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual([report.complete, report.records, report.skipped], [false, 4, []])
     }))
 
-  it.scoped("with damaged lines is read without them, and tells their reasons and places", () =>
+  it.scoped("is read without its damaged lines, whose reasons and places are told", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "damaged", 8)
       const lines = linesOf(yield* written(first))
@@ -144,7 +144,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual(skipped, [{ reason: "the line is not UTF-8", count: 1, examples: ["line 2"] }])
     }))
 
-  it.scoped("of another format, or of a newer version, is refused before anything is written", () =>
+  it.scoped("is refused before anything is written if its format is another or its version newer", () =>
     Effect.gen(function*() {
       const [, ...lines] = linesOf(yield* written(yield* lived(memory, "version", 5)))
       for (
@@ -182,7 +182,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
     }))
 
-  it.scoped("of a person has everything about them, of every kind and scope, and nothing of others", () =>
+  it.scoped("made for a person has everything about them, of every kind and scope, and nothing of others", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const bob = Viewer.make({ userId: "bob" })

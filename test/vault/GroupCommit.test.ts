@@ -123,7 +123,7 @@ describe("writers who come at the same time", () => {
       assert.lengthOf(yield* again, count + 1)
     }))
 
-  it.scopedLive("of whom one cannot write its file fail alone", () =>
+  it.scopedLive("fail alone where one of them cannot write its file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -164,7 +164,7 @@ describe("writers who come at the same time", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
-  it.scopedLive("of whom one writes nothing let it go at once, while they wait for the disk", () =>
+  it.scopedLive("let one that writes nothing go at once, while they wait for the disk", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       yield* put(vault.store, draft("first"))
@@ -185,7 +185,7 @@ describe("writers who come at the same time", () => {
       assert.isTrue(Either.isLeft(yield* Fiber.join(refused)))
     }))
 
-  it.scopedLive("of whom some give up while they wait hold up nobody", () =>
+  it.scopedLive("hold up nobody if some of them give up while they wait", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* opened(root)
@@ -213,7 +213,7 @@ describe("writers who come at the same time", () => {
       yield* put(vault.store, draft("later"))
     }))
 
-  it.scopedLive("of two processes all get their turn, and nothing is lost", () =>
+  it.scopedLive("all get their turn where they are of two processes, and nothing is lost", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]

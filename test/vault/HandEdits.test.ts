@@ -82,7 +82,7 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("that takes the file away is a forget", ({ remove, store, vault }) =>
+  law("forgets the record where it removes the file", ({ remove, store, vault }) =>
     Effect.gen(function*() {
       yield* store.update(system, one, { body: "more" })
       remove(at)
@@ -170,7 +170,7 @@ describe("an edit by hand", () => {
       )
     }))
 
-  law("that git makes is seen too, and counts on", ({ read, root, store, vault }) =>
+  law("is seen and counted also where git makes it", ({ read, root, store, vault }) =>
     Effect.gen(function*() {
       const git = (...args: ReadonlyArray<string>) =>
         execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false", ...args], {
@@ -324,16 +324,19 @@ describe("a link", () => {
       })
   )
 
-  law("where a temporary file would be is not written through", ({ root, store }) =>
-    Effect.gen(function*() {
-      const outside = yield* place
-      fs.writeFileSync(path.join(outside, "precious"), "precious")
-      fs.symlinkSync(path.join(outside, "precious"), path.join(root, path.dirname(at), `.${one}.md.tmp`))
-      yield* store.update(ada, one, { body: "x" })
-      assert.strictEqual(fs.readFileSync(path.join(outside, "precious"), "utf8"), "precious")
-    }))
+  law(
+    "is not written through where it lies in the place of a temporary file",
+    ({ root, store }) =>
+      Effect.gen(function*() {
+        const outside = yield* place
+        fs.writeFileSync(path.join(outside, "precious"), "precious")
+        fs.symlinkSync(path.join(outside, "precious"), path.join(root, path.dirname(at), `.${one}.md.tmp`))
+        yield* store.update(ada, one, { body: "x" })
+        assert.strictEqual(fs.readFileSync(path.join(outside, "precious"), "utf8"), "precious")
+      })
+  )
 
-  it.scopedLive("in the place of the sidecars keeps the vault shut", () =>
+  it.scopedLive("keeps the vault shut where it lies in the place of the sidecars", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outside = yield* place
@@ -391,14 +394,17 @@ describe("a bad file", () => {
     )
   }
 
-  law("with NUL in its body is a record, byte for byte", ({ store, vault, write }) =>
-    Effect.gen(function*() {
-      write(pathOf("default", "global", id("nul")), text(head, "a\0b"))
-      yield* vault.refresh
-      assert.strictEqual((yield* get(store, system, id("nul")))?.body, "a\0b")
-    }))
+  law(
+    "is a record, byte for byte, if it only has NUL in its body",
+    ({ store, vault, write }) =>
+      Effect.gen(function*() {
+        write(pathOf("default", "global", id("nul")), text(head, "a\0b"))
+        yield* vault.refresh
+        assert.strictEqual((yield* get(store, system, id("nul")))?.body, "a\0b")
+      })
+  )
 
-  law("that is no file at all is told, and nobody waits for it", ({ issues, root, vault }) =>
+  law("is told and not waited for if it is no file at all", ({ issues, root, vault }) =>
     Effect.gen(function*() {
       execFileSync("mkfifo", [path.join(root, "pipe.md")])
       yield* vault.refresh

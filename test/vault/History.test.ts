@@ -54,7 +54,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history", () => {
-  it.scopedLive("of another process that is read before its files are looked at puts no new record among the forgotten ones", () =>
+  it.scopedLive("puts no new record among the forgotten ones if it is read before the files of another process are looked at", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)

@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("that dies as it is let go leaves no file open and no heartbeat, and is taken by the next once it is stale", () =>
+  it.scoped("leaves no file open and no heartbeat if it dies as it is let go, and is taken by the next once it is stale", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)

@@ -21,7 +21,7 @@ const plant = (file: string, { seconds }: { readonly seconds: number }) =>
     })
   )
 
-describe("what a killed writer left half written", () => {
+describe("a file that a killed writer left half written", () => {
   it.scopedLive("goes with the next writer, if it is old and a writer's; nothing else does", () =>
     Effect.gen(function*() {
       const root = yield* place

@@ -162,7 +162,7 @@ describe("a snapshot is made in steps", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("that find the place of each entry, some thousand at a time", () => {
+  it("finds the place of each entry, some thousand at a time", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.placed(entries, places))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(places, (places) => SnapshotPart.placed(entries, places)).most, 4_096)
@@ -172,7 +172,7 @@ describe("a snapshot is made in steps", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("that divide the entries into parts, one after the other, and leave out none", () => {
+  it("divides the entries into parts, one after the other, and leaves out none", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -189,7 +189,7 @@ describe("a snapshot is made in steps", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("that join and sign bytes, a megabyte at a time, with the result of one step", () => {
+  it("joins and signs bytes, a megabyte at a time, with the result of one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
       ])
     })),
 
-  law("what changes nothing is not told", (store) =>
+  law("a write that changes nothing is not told", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("Tea"))
       yield* put(store, draft("expiring", { expiresAt: 1_000 }))
