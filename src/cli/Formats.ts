@@ -204,6 +204,9 @@ const foreign = (
           } appended to ${counted(threads, "thread")}`,
           ...lines(skipped)
         ].join("\n"))
+      if (items.right.length > 0 && items.right.every(({ _tag }) => _tag === "Skip")) {
+        return yield* CommandError.make("found", "nothing of it could be read", `is it of the format ${name}?`)
+      }
     })
 })
 
