@@ -27,9 +27,9 @@ describe.each(stores)("export and import of %s", (_, address) => {
       const [from, to] = [yield* address, `vault:${path.join(place, "copy")}`]
       yield* filled(from)
       const exported = yield* answered(Exported, ["export", one, "--store", from])
-      assert.deepInclude(exported, { records: 3, tombstones: 1 })
+      assert.deepInclude(exported, { records: 4, tombstones: 1 })
       const first = yield* answered(Restored, ["import", one, "--store", to])
-      assert.deepInclude(first, { records: 3, tombstones: 1, complete: true, skipped: [] })
+      assert.deepInclude(first, { records: 4, tombstones: 1, complete: true, skipped: [] })
       assert.isAbove(first.written, 0)
       assert.strictEqual((yield* answered(Restored, ["import", one, "--store", to])).written, 0)
       yield* told(["export", two, "--store", to])
@@ -93,7 +93,7 @@ describe("import", () => {
         assert.notInclude(ran.stderr, "colour")
       }
       const listed = yield* run(["list", "--json", ...store])
-      if (listed.code === 0) assert.include(listed.stdout, "\"items\":[]")
+      if (listed.code === 0) assert.deepStrictEqual(JSON.parse(listed.stdout), { items: [] })
       else assert.strictEqual(listed.code, 5)
     }))
 })
