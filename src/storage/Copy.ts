@@ -1,6 +1,8 @@
 /**
  * Copies one store into another: every record with its kept revisions, every tombstone, vector and use of every tenant, the
- * library's own rows among them. Use it to move from a vault to a database, between databases, or back.
+ * library's own rows among them. Use it to move from a vault to a database, between databases, or back. The rows of threads and of an
+ * outbox arrive, and are not found there: their ids are derived from the secret of their store. Lines of JSON carry threads
+ * (`effect-memory export`).
  *
  * Laws:
  * - A record keeps its id, its revision numbers, its times, and everything else that it says.
