@@ -253,7 +253,7 @@ export const Absence = Schema.Literal(
 /** A reason for which a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** What each reason says of the record, as the end of a sentence. */
+/** Sentences on a record that is no hit, by reason, each as the end of one that begins with the record. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
