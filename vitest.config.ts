@@ -2,10 +2,8 @@ import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
+import { aliases } from "./test/aliases.ts"
 
-const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta.url))
-
-/** `src` sees the sources. `built` sees what is published: `effect-memory` is `dist`, by the package's own exports. */
 /**
  * One more than there are cores, since some worker always waits: for a timer, a disk or a child. None is ended before the
  * last file: Vitest may end an idle one twice on a busy machine, and takes that for a failure.
@@ -30,6 +28,7 @@ const turn = fileURLToPath(new URL("./test/turn.ts", import.meta.url))
 /** Ends a test that hangs. No law is about time: a machine at load 20 takes twenty times as long, and passes. */
 const hangs = 600_000
 
+/** `src` sees the sources. `built` sees what is published: `effect-memory` is `dist`, by the package's own exports. */
 export default defineConfig({
   test: {
     globalSetup: ["folders", "processes"].map((name) => fileURLToPath(new URL(`./test/${name}.ts`, import.meta.url))),
@@ -44,17 +43,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       {
-        resolve: {
-          alias: [
-            { find: /^#builtins$/, replacement: src("storage/MemoryStore/Markdown/internal/BuiltinsNode.ts") },
-            { find: /^#vault$/, replacement: src("storage/MemoryStore/Markdown/internal/VaultNode.ts") },
-            { find: /^#hash$/, replacement: src("domain/internal/HashNode.ts") },
-            { find: /^effect-memory\/ai$/, replacement: src("agent/MemoryToolkit.ts") },
-            { find: /^effect-memory\/(cluster|compat|mcp|postgres|ranking|sqlite|tools)$/, replacement: src("$1.ts") },
-            { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
-            { find: /^effect-memory$/, replacement: src("index.ts") }
-          ]
-        },
+        resolve: { alias: aliases },
         test: {
           name: "src",
           setupFiles: [turn],

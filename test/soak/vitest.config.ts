@@ -1,6 +1,7 @@
 /** The long runs at their full numbers: `npm run soak`, and ten times as long with `--long` (see `run.mjs`). */
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
+import { aliases } from "../aliases.ts"
 
 /** Longest first, so that both workers end at about the same time. */
 const longest = [
@@ -27,6 +28,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 export default defineConfig({
+  resolve: { alias: aliases },
   test: {
     sequence: { sequencer: LongestFirst },
     include: [
