@@ -11,10 +11,10 @@ for (const [name, layer] of Object.entries({ ...stores, ...others })) {
   if (name !== "markdown" && !(name in databases)) MemoryStoreContract.suite(name, layer, { courses: coursesOf(name) })
 }
 
-describe("the laws of the trash hold however long it is", () => {
+describe("the laws of forgotten records hold for every trash duration", () => {
   for (const trash of [0, "1 day", Infinity] as const) {
     for (const law of Trashing.laws) {
-      it.scoped(`${trash}: ${law.title}`, () =>
+      it.scoped(`trash ${trash}: ${law.title}`, () =>
         Effect.provideService(MemoryStoreContract.check(law, layerInMemoryWith({ trash })), Trash, trash))
     }
   }
@@ -22,15 +22,15 @@ describe("the laws of the trash hold however long it is", () => {
 
 /** Laws of what is erased: a branch erases nothing of the store below before its commit, neither rows nor vectors. */
 const erasing: ReadonlySet<string> = new Set([
-  "compact erases what has expired, forgotten or not, says how many rows, and touches nothing else"
+  "compact erases expired records, forgotten or not, returns their number, and leaves all other records"
 ])
 
-describe("the laws hold for a branch over a store with a past", () => {
+describe("the laws of MemoryStore hold for an Overlay over a store that already holds records", () => {
   const laws = MemoryStoreContract.laws.filter(({ title }) => !erasing.has(title))
   assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
   for (const writes of [1, 3]) {
     for (const law of laws) {
-      it.scoped(`of ${writes} batches: ${law.title}`, () =>
+      it.scoped(`after ${writes} batches: ${law.title}`, () =>
         MemoryStoreContract.check(law, overPast(writes)).pipe(
           Effect.provideService(Courses, coursesOfComposed),
           Effect.orDie

@@ -42,21 +42,21 @@ const mapped = <K, A, B>(map: ReadonlyMap<K, A>, f: (value: A) => B): ReadonlyMa
   new Map(Array.from(map, ([key, value]) => [key, f(value)]))
 
 const mutants: Readonly<Record<string, Breaks>> = {
-  "of a dedupe key nobody is found": finding(() => ({ holders: new Map() })),
-  "of a dedupe key the newest is found": finding(({ holders }) => ({
+  "transact finds no holder of a dedupe key": finding(() => ({ holders: new Map() })),
+  "transact finds the holders of a dedupe key newest first": finding(({ holders }) => ({
     holders: mapped(holders, (records) => records.toReversed())
   })),
-  "of a dedupe key one record is found": finding(({ holders }) => ({
+  "transact finds only one holder of a dedupe key": finding(({ holders }) => ({
     holders: mapped(holders, (records) => records.slice(0, 1))
   })),
-  "tombstones are not found": finding(({ rows }) => ({
+  "transact finds no tombstones": finding(({ rows }) => ({
     rows: new Map(Array.from(rows).filter(([, { forgotten }]) => !forgotten))
   })),
-  "earlier revisions are not found": finding(({ revisions }) => ({
+  "transact finds only the newest revision": finding(({ revisions }) => ({
     revisions: mapped(revisions, (rows) => rows.slice(0, 1))
   })),
-  "a transaction has the time of the store's beginning": finding(() => ({ now: 0 })),
-  "a transaction reads before it locks": (engine) => ({
+  "transact gives 0 as the current time": finding(() => ({ now: 0 })),
+  "transact reads before it locks": (engine) => ({
     transact: (tenant, needs, decide) =>
       Effect.gen(function*() {
         let stale: Found | undefined
@@ -69,14 +69,14 @@ const mutants: Readonly<Record<string, Breaks>> = {
         return yield* engine.transact(tenant, needs, (found) => decide(stale ?? found))
       })
   }),
-  "a refusal is an answer": (engine) => ({
+  "transact dies if the decision is a refusal": (engine) => ({
     transact: (tenant, needs, decide) =>
       Effect.catchAll(engine.transact(tenant, needs, decide), (error) => Effect.die(error))
   }),
-  "writes are applied in reverse": writing((writes) => writes.toReversed()),
-  "the last write is lost": writing((writes) => writes.length > 1 ? writes.slice(0, -1) : writes),
-  "what is erased stays": writing((writes) => writes.filter(({ next }) => next !== undefined)),
-  "what is erased leaves a tombstone": (engine) => ({
+  "transact applies writes in reverse order": writing((writes) => writes.toReversed()),
+  "transact loses the last of several writes": writing((writes) => writes.length > 1 ? writes.slice(0, -1) : writes),
+  "transact ignores erasures": writing((writes) => writes.filter(({ next }) => next !== undefined)),
+  "transact leaves a tombstone for an erased record": (engine) => ({
     transact: (tenant, needs, decide) =>
       engine.transact(tenant, needs, (found) =>
         Either.map(decide(found), (decision) => ({
@@ -99,21 +99,21 @@ const mutants: Readonly<Record<string, Breaks>> = {
           })
         })))
   }),
-  "tombstones are not read": (engine) => ({
+  "read omits tombstones": (engine) => ({
     read: (tenant, ids) =>
       Effect.map(engine.read(tenant, ids), (rows) => rows.map(Option.filter(({ forgotten }) => !forgotten)))
   }),
-  "rows are read in any order": (engine) => ({
+  "read returns rows in reverse order": (engine) => ({
     read: (tenant, ids) => Effect.map(engine.read(tenant, ids), (rows) => rows.toReversed())
   }),
-  "rows of all tenants are one tenant's": (engine) => ({
+  "read ignores the tenant": (engine) => ({
     read: (_, ids) => engine.read("default", ids)
   }),
-  "revisions come oldest first": (engine) => ({
+  "revisions returns the oldest first": (engine) => ({
     revisions: (tenant, id, limit) => Effect.map(engine.revisions(tenant, id, limit), (rows) => rows.toReversed())
   }),
-  "only the newest revision is read": (engine) => ({ revisions: (tenant, id) => engine.revisions(tenant, id, 1) }),
-  "tombstones are never due": (engine) => ({
+  "revisions returns only the newest": (engine) => ({ revisions: (tenant, id) => engine.revisions(tenant, id, 1) }),
+  "due never returns tombstones": (engine) => ({
     due: (after, limit) =>
       Effect.flatMap(
         engine.due(after, limit),
@@ -123,10 +123,10 @@ const mutants: Readonly<Record<string, Breaks>> = {
               row !== undefined && Option.isSome(row) && !row.value.forgotten))
       )
   }),
-  "tombstones are due at once": (engine) => ({
+  "due gives 0 as the time of every row": (engine) => ({
     due: (after, limit) => Effect.map(engine.due(after, limit), (rows) => rows.map((row) => ({ ...row, at: 0 })))
   }),
-  "what expires is never due": (engine) => ({
+  "due never returns records that expire": (engine) => ({
     due: (after, limit) =>
       Effect.flatMap(
         engine.due(after, limit),
@@ -136,111 +136,111 @@ const mutants: Readonly<Record<string, Breaks>> = {
               row !== undefined && Option.isSome(row) && row.value.forgotten))
       )
   }),
-  "nobody refers to anybody": () => ({ referring: () => Effect.succeed([]) }),
-  "names are everybody's": (engine) => ({
+  "referring returns nothing": () => ({ referring: () => Effect.succeed([]) }),
+  "named skips the viewer check": (engine) => ({
     named: (sight, asked, names) => engine.named({ ...sight, visibility: { _tag: "Everyone" } }, asked, names)
   }),
-  "whoever refers is in sight": (engine) => ({
+  "referring skips the viewer check": (engine) => ({
     referring: (sight, asked, keys) => engine.referring({ ...sight, visibility: { _tag: "Everyone" } }, asked, keys)
   }),
-  "who has expired is still referred to by name": (engine) => ({
+  "named returns expired records": (engine) => ({
     named: (sight, asked, names) => engine.named({ ...sight, now: -Infinity }, asked, names)
   }),
-  "who is closed still refers": (engine) => ({
+  "referring returns closed records": (engine) => ({
     referring: (sight, asked, keys) => engine.referring(sight, { ...asked, passes: () => true }, keys)
   }),
-  "a page leaves out the first record after its position": (engine) => ({
+  "page omits the first record after its position": (engine) => ({
     page: (sight, asked, after, limit) =>
       Effect.map(engine.page(sight, asked, after, limit), (page) => after === undefined ? page : page.slice(1))
   }),
-  "a page passes over the filter": (engine) => ({
+  "page ignores the filter": (engine) => ({
     page: (sight, asked, after, limit) => engine.page(sight, { ...asked, filter: {}, passes: () => true }, after, limit)
   }),
-  "a page has what is not true any more": (engine) => ({
+  "page ignores the valid time": (engine) => ({
     page: (sight, { at: _, ...asked }, after, limit) => engine.page(sight, asked, after, limit)
   }),
-  "a page is oldest first": (engine) => ({
+  "page returns the oldest first": (engine) => ({
     page: (...asked) => Effect.map(engine.page(...asked), (records) => records.toReversed())
   }),
-  "a page has what is out of sight": (engine) => ({
+  "page skips the viewer check": (engine) => ({
     page: (sight, ...asked) => engine.page({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
   }),
-  "a page has what has expired": (engine) => ({
+  "page returns expired records": (engine) => ({
     page: (sight, ...asked) => engine.page({ ...sight, now: -Infinity }, ...asked)
   }),
-  "the trash has the records that are there": (engine) => ({
+  "page returns live records instead of forgotten ones": (engine) => ({
     page: (sight, asked, ...rest) =>
       engine.page(sight, { ...asked, filter: { ...asked.filter, forgotten: false } }, ...rest)
   }),
-  "what is out of sight matches": (engine) => ({
+  "match skips the viewer check": (engine) => ({
     match: (sight, ...asked) => engine.match({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
   }),
-  "what has expired matches": (engine) => ({
+  "match returns expired records": (engine) => ({
     match: (sight, ...asked) => engine.match({ ...sight, now: -Infinity }, ...asked)
   }),
-  "what the filter keeps out matches": (engine) => ({
+  "match ignores the filter": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, { ...asked, filter: {}, passes: () => true }, question)
   }),
-  "matches of another tenant are found": (engine) => ({
+  "match ignores the tenant": (engine) => ({
     match: (sight, ...asked) => engine.match({ ...sight, tenant: "default" }, ...asked)
   }),
-  "the worst matches come first": (engine) => ({
+  "match returns the worst first": (engine) => ({
     match: (...asked) =>
       Effect.map(engine.match(...asked), (found) => ({ ...found, candidates: found.candidates.toReversed() }))
   }),
-  "the best match is lost": (engine) => ({
+  "match omits the best candidate": (engine) => ({
     match: (...asked) =>
       Effect.map(engine.match(...asked), (found) => ({ ...found, candidates: found.candidates.slice(1) }))
   }),
-  "matches below the least score are found": (engine) => ({
+  "match ignores minScore": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, minScore: 0 })
   }),
-  "a match is ranked by its words alone": (engine) => ({
+  "match ignores the ranker": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, ranker: undefined })
   }),
-  "weights count for nothing": (engine) => ({
+  "match ignores the weights": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, score: undefined })
   }),
-  "nobody is scored who was asked about": (engine) => ({
+  "match does not score the records it was asked about": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, also: [] })
   }),
-  "the number of matches is that of a page": (engine) => ({
+  "match counts only the candidates that it returns": (engine) => ({
     match: (...asked) =>
       Effect.map(
         engine.match(...asked),
         (found) => ({ ...found, count: Math.min(found.count, found.candidates.length) })
       )
   }),
-  "the furthest vectors come first": (engine) => ({
+  "vectors.near returns the furthest first": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
       near: (...asked) =>
         Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, hits: near.hits.toReversed() }))
     }
   }),
-  "vectors out of sight are near": (engine) => ({
+  "vectors.near skips the viewer check": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
       near: (sight, ...asked) => engine.vectors!.near({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
     }
   }),
-  "nobody awaits a vector": (engine) => ({
+  "vectors.near gives 0 as the number of records without a vector": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
       near: (...asked) => Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, awaiting: 0 }))
     }
   }),
-  "changes do not say what was there before": (engine) => ({
+  "changes omits the row before the change": (engine) => ({
     changes: (tenant, heard) =>
       engine.changes(tenant, (event, now) => heard("issue" in event ? event : { ...event, before: undefined }, now))
   }),
-  "changes of one tenant are told to all": (engine) => ({
+  "changes ignores the tenant": (engine) => ({
     changes: (_, heard) => engine.changes("default", heard)
   }),
-  "pending texts are those of nobody": (engine) => ({
+  "vectors.pending returns nothing": (engine) => ({
     vectors: engine.vectors && { ...engine.vectors, pending: () => Effect.succeed([]) }
   }),
-  "vectors of another model are given": (engine) => ({
+  "vectors.read returns the vectors of another model": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
       read: (tenant, _, hashes) => engine.vectors!.read(tenant, "other", hashes) // the engine in memory has them
@@ -250,50 +250,50 @@ const mutants: Readonly<Record<string, Breaks>> = {
 
 /** The laws that are expected to catch an engine are tried first: most mutants die within a second. */
 const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
-  "of a dedupe key nobody is found": Identity.laws,
-  "of a dedupe key the newest is found": [...Identity.laws, ...Batches.laws],
-  "of a dedupe key one record is found": [...Identity.laws, ...Batches.laws],
-  "tombstones are not found": Forgetting.laws,
-  "earlier revisions are not found": Forgetting.laws,
-  "a transaction has the time of the store's beginning": Time.laws,
-  "a transaction reads before it locks": Concurrency.laws,
-  "a refusal is an answer": Refusals.laws,
-  "writes are applied in reverse": Batches.laws,
-  "the last write is lost": Batches.laws,
-  "what is erased stays": Forgetting.laws,
-  "what is erased leaves a tombstone": Forgetting.laws,
-  "tombstones are not read": [...Trashing.laws, ...Forgetting.laws],
-  "rows of all tenants are one tenant's": Visibility.laws,
-  "tombstones are never due": Trashing.laws,
-  "tombstones are due at once": Trashing.laws,
-  "what expires is never due": Time.laws,
-  "nobody refers to anybody": Links.laws,
-  "who is closed still refers": Links.laws,
-  "names are everybody's": Links.laws,
-  "whoever refers is in sight": Links.laws,
-  "who has expired is still referred to by name": Links.laws,
+  "transact finds no holder of a dedupe key": Identity.laws,
+  "transact finds the holders of a dedupe key newest first": [...Identity.laws, ...Batches.laws],
+  "transact finds only one holder of a dedupe key": [...Identity.laws, ...Batches.laws],
+  "transact finds no tombstones": Forgetting.laws,
+  "transact finds only the newest revision": Forgetting.laws,
+  "transact gives 0 as the current time": Time.laws,
+  "transact reads before it locks": Concurrency.laws,
+  "transact dies if the decision is a refusal": Refusals.laws,
+  "transact applies writes in reverse order": Batches.laws,
+  "transact loses the last of several writes": Batches.laws,
+  "transact ignores erasures": Forgetting.laws,
+  "transact leaves a tombstone for an erased record": Forgetting.laws,
+  "read omits tombstones": [...Trashing.laws, ...Forgetting.laws],
+  "read ignores the tenant": Visibility.laws,
+  "due never returns tombstones": Trashing.laws,
+  "due gives 0 as the time of every row": Trashing.laws,
+  "due never returns records that expire": Time.laws,
+  "referring returns nothing": Links.laws,
+  "referring returns closed records": Links.laws,
+  "named skips the viewer check": Links.laws,
+  "referring skips the viewer check": Links.laws,
+  "named returns expired records": Links.laws,
   ...Object.fromEntries([
-    "a page leaves out the first record after its position",
-    "a page passes over the filter",
-    "a page is oldest first",
-    "the worst matches come first",
-    "the best match is lost",
-    "matches below the least score are found",
-    "weights count for nothing",
-    "the number of matches is that of a page"
+    "page omits the first record after its position",
+    "page ignores the filter",
+    "page returns the oldest first",
+    "match returns the worst first",
+    "match omits the best candidate",
+    "match ignores minScore",
+    "match ignores the weights",
+    "match counts only the candidates that it returns"
   ].map((name) => [name, [...Retrieval.laws, ...Relevance.laws]])),
   ...Object.fromEntries([
-    "a page has what is out of sight",
-    "what is out of sight matches",
-    "matches of another tenant are found"
+    "page skips the viewer check",
+    "match skips the viewer check",
+    "match ignores the tenant"
   ].map((name) => [name, [...Visibility.laws, ...Relevance.laws]])),
-  "the trash has the records that are there": Trashing.laws,
-  "the furthest vectors come first": Vectors.laws,
-  "vectors out of sight are near": Vectors.laws,
-  "nobody awaits a vector": Vectors.laws,
-  "changes do not say what was there before": ChangeFeed.laws,
-  "changes of one tenant are told to all": ChangeFeed.laws,
-  "pending texts are those of nobody": Vectors.laws
+  "page returns live records instead of forgotten ones": Trashing.laws,
+  "vectors.near returns the furthest first": Vectors.laws,
+  "vectors.near skips the viewer check": Vectors.laws,
+  "vectors.near gives 0 as the number of records without a vector": Vectors.laws,
+  "changes omits the row before the change": ChangeFeed.laws,
+  "changes ignores the tenant": ChangeFeed.laws,
+  "vectors.pending returns nothing": Vectors.laws
 }
 
 /** Returns the first law that the engine breaks. */
@@ -311,7 +311,7 @@ const killer = (name: string, breaks: Breaks) =>
     return undefined
   })
 
-describe("mutants of an engine are caught by the laws of a store", () => {
+describe("the laws of MemoryStore fail for a store over an engine in which", () => {
   for (const [name, breaks] of Object.entries(mutants)) {
     it.effect(name, (test) =>
       Effect.gen(function*() {

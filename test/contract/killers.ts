@@ -3,141 +3,141 @@
  * mutant that is not named here, or that survives its law, is held to every law.
  */
 export const killers: Readonly<Record<string, string>> = {
-  "scopes are one where their ids join to one path":
-    "an id with a slash is one id: never a path through other ids, and seen by nobody else",
-  "a file's body is cut to the length of any other":
-    "a body of origin file may have 1,048,576 characters and is updated like a short one; any other has 65,536",
+  "scopes are compared as ids joined to a path":
+    "an id with a slash is one id of a scope, and never the same as a scope of several ids",
+  "put cuts every body to 65,536 characters":
+    "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
   "get skips the viewer check":
-    "exact sees what asks for no more than it has, within what has all that it asks for; no tenant another's",
-  "list skips the viewer check": "what is expired, closed or another's takes no place from what is not",
-  "search skips the viewer check": "what is expired, closed or another's takes no place from what is not",
-  "stream skips the viewer check": "a stream is every page of the list",
-  "history skips the viewer check": "history begins with the record as it is; of what is absent there is none",
+    "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
+  "list skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
+  "search skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
+  "stream skips the viewer check": "stream returns the records of all pages of list, in the same order",
+  "history skips the viewer check": "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
   "forget skips the viewer check":
-    "what is invisible is absent: no read shows it, no write reaches it, no error tells it from nothing",
+    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
   "update skips the viewer check":
-    "what is invisible is absent: no read shows it, no write reaches it, no error tells it from nothing",
-  "put skips the viewer check": "a viewer writes only where it sees",
+    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+  "put skips the viewer check": "put fails with invalid_scope in a scope that the viewer does not see",
   "touch and uses skip the viewer check":
-    "what is invisible is absent: no read shows it, no write reaches it, no error tells it from nothing",
-  "whyNot tells of foreign records":
-    "what is invisible is absent: no read shows it, no write reaches it, no error tells it from nothing",
+    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+  "whyNot skips the viewer check":
+    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
   "links skip the viewer check":
-    "a link whose end is out of sight, closed, not yet true or expired is none, and its name is free for another",
-  "a name means who bears it out of sight":
-    "a link whose end is out of sight, closed, not yet true or expired is none, and its name is free for another",
-  "links stay as they were when they were first asked for":
-    "a record is meant by its id, else by its summary in any case, spacing and form, be it behind folders",
-  "a name leads nowhere back": "a link and a name in a text lead from one record to the other, and back",
-  "changes are told to everybody": "everyone is told of what they see, and of nothing else",
-  "tenants are one":
-    "exact sees what asks for no more than it has, within what has all that it asks for; no tenant another's",
-  "the limit comes before the filter":
-    "asOf answers by valid time: from validAt, before invalidAt, closed records included",
-  "the limit comes before the viewer check": "what is expired, closed or another's takes no place from what is not",
-  "scores count what others wrote":
-    "scores, places and what was left out are those of a store without the foreign records",
-  "nothing is said to be left out": "a search without text is by recency, like the list",
-  "the nearest are cut before the viewer check": "what a viewer, a filter or the time keeps out takes nobody's place",
-  "the nearest are cut before the filter":
-    "hybrid finds by word and by meaning, and by words alone where nothing has a vector",
-  "all models are one": "each live text wants one vector of a model, whoever has it; an edit wants a new one",
-  "a vector is that of a record, whatever it says by now":
-    "each live text wants one vector of a model, whoever has it; an edit wants a new one",
-  "a purge leaves the vector behind":
-    "an edited or forgotten text is no longer found by its vector; a purged one has none",
-  "what awaits is counted out of sight":
-    "doubles of the nearest take nobody's place, however many; `awaiting` counts what the viewer sees",
-  "what awaits is not counted": "nearest first, by cosine; what has no vector of the model is counted, not found",
-  "hybrid is by words alone": "hybrid finds by word and by meaning, and by words alone where nothing has a vector",
-  "hybrid wants word and vector": "hybrid finds by word and by meaning, and by words alone where nothing has a vector",
-  "the vectors of a batch are attached one by one":
-    "vectors that cannot be compared are refused, and nothing is kept of them",
-  "a vector of another length is passed over":
-    "vectors that cannot be compared are refused, and nothing is kept of them",
-  "one text of two records is pending twice":
-    "each live text wants one vector of a model, whoever has it; an edit wants a new one",
-  "the vectors read are the store's own":
-    "a text keeps the vector it has, which nobody can change; with the last of a model its length is free",
-  "a turn is lent what others said":
-    "what has expired, and what a viewer does not see, neither lends a turn its score nor is counted",
-  "a turn is lent what has expired":
-    "what has expired, and what a viewer does not see, neither lends a turn its score nor is counted",
-  "turns lend each other nothing":
-    "a turn beside one with the words comes before one that stands alone; what is beside none of them is not found",
-  "who said it counts for nothing":
-    "a question that names a speaker finds first what that speaker said: by first name, in any case, with or without accents, or a letter away",
-  "a question is asked by nobody":
-    "a question in the first person finds first what the viewer said, then what others said in the same words",
-  "times in a question count for nothing": "a question that names a time finds first what was true then",
-  "a compound is its parts":
-    "a name that is written as one word is found as a whole before its parts, and a lone character where nothing else is asked",
-  "near-duplicates of another kind are left out":
-    "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed",
-  "near-duplicates are left out uncounted":
-    "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed",
-  "a list leaves near-duplicates out": "what differs in scope, kind, case, summary or data is not equal",
-  "near-duplicates take the place of what is further off":
-    "doubles of the nearest take nobody's place, however many; `awaiting` counts what the viewer sees",
-  "a missing leg is passed over":
-    "hybrid answers by words; a store without vectors says that this leg is missing, and refuses the mode vector",
-  "no deduplication": "an equal record is not put twice: the answer is the one that is there",
-  "a double is said to be created": "an equal record is not put twice: the answer is the one that is there",
-  "a double is looked for among others' records": "an equal record of somebody else is not a double, and not told",
-  "minted ids go anywhere": "minted ids are ULIDs and only go up, within a millisecond and beyond",
-  "the revision is not raised": "a put with an id replaces the whole record; when it came and since when it holds stay",
-  "a purge leaves history behind": "a forgotten record stays for System, by id; a purged one for nobody",
-  "a tombstone forgets what it was":
-    "the id of forgotten instructions stays theirs: nobody else takes or purges it, and they come back",
+    "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
+  "a [[wikilink]] resolves to a record that the viewer does not see":
+    "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
+  "links returns its first answer forever":
+    "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
+  "links omits [[wikilinks]] at the record they lead to": "links returns a record's links and the [[wikilinks]] of its body, at both ends",
+  "changes skips the viewer check": "changes emits to each viewer the writes of exactly those records that the viewer sees",
+  "get ignores the tenant":
+    "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
+  "search applies the limit before the filter":
+    "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
+  "search applies the limit before the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
+  "scores depend on records that the viewer does not see":
+    "scores, order, leftOut and whyNot are those of a store without the records that the viewer does not see",
+  "leftOut is always 0": "search without a text returns records by recency, like list",
+  "search by vector applies the limit before the viewer check": "records excluded by viewer, filter or time do not use up the limit of a search by vector",
+  "search by vector applies the limit before the filter":
+    "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
+  "vectors of all models are stored as those of one model": "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
+  "an updated record keeps the vector of its old text":
+    "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
+  "purge leaves the vector behind":
+    "search does not find an updated or forgotten record by its old vector, and purge deletes the vector",
+  "awaiting counts records that the viewer does not see":
+    "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
+  "awaiting is always 0": "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
+  "hybrid search ignores vectors": "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
+  "hybrid search requires a match by word and by vector": "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
+  "vectors.attach is not atomic":
+    "attach and search refuse vectors that are empty, not finite or of other dimensions, and attach then stores none",
+  "vectors.attach ignores invalid vectors instead of failing":
+    "attach and search refuse vectors that are empty, not finite or of other dimensions, and attach then stores none",
+  "vectors.pending returns every text twice":
+    "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
+  "vectors.read returns the stored array instead of a copy":
+    "a text keeps its first vector; once the last vector of a model is purged, vectors of other dimensions may be attached",
+  "a turn's score depends on neighbouring turns that the viewer does not see":
+    "expired and invisible records do not change the scores of neighbouring turns",
+  "a turn's score depends on expired neighbouring turns":
+    "expired and invisible records do not change the scores of neighbouring turns",
+  "a turn's score does not depend on neighbouring turns":
+    "search also returns turns next to a matching turn, ranked above a lone match, and no turns further away",
+  "the speaker of a turn is not stored":
+    "a search that names a speaker ranks that speaker's words first, also by first name, without accents or with a wrong letter",
+  "search ignores words in the first person":
+    "a search in the first person ranks the viewer's own words first, above the same words of others",
+  "search ignores times in its text": "a search that names a time ranks records valid at that time first",
+  "search splits identifiers at punctuation":
+    "search ranks a record with the whole identifier first (8.104.8, C++, user_id, .env), and finds a single letter (R)",
+  "search folds records of equal body whatever their kind":
+    "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",
+  "leftOut.folded is always 0":
+    "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",
+  "list folds near-duplicates": "drafts that differ in scope, kind, case, summary or data are not duplicates",
+  "near-duplicates of the nearest record use up the limit of a search by vector":
+    "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
+  "search never reports failures of a leg":
+    "hybrid search without vectors answers by words and reports the failed vector leg; mode vector then fails with unsupported",
+  "put does not deduplicate": "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
+  "put returns outcome created for a duplicate": "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
+  "put deduplicates against records that the viewer does not see": "a draft equal to another user's record is no duplicate and creates a record of its own",
+  "generated ids are not in ascending order": "generated ids are ULIDs in strictly ascending order, also within one millisecond",
+  "a record's revision never increases": "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
+  "purge leaves the history behind": "get and history as System return a forgotten record, but not a purged one",
+  "forget erases the record instead of leaving a tombstone":
+    "the id of forgotten instructions can be put, purged and restored only with origin instructions",
   "only the newest revision is kept":
-    "what has expired since cannot be restored: nothing is written that nobody would see",
-  "milliseconds are lost": "what a caller does later to what it passed or was given does not reach the store",
-  "bodies are trimmed": "what is put is what is got, in every field",
-  "a batch is applied one by one": "one refusal, wherever in the batch, and nothing of it is there",
+    "restoring a revision whose expiresAt is past fails with invalid_draft and changes nothing",
+  "createdAt is rounded down to whole seconds": "changing a draft after put, or a returned record, does not change the stored record",
+  "bodies are trimmed": "put stores every field of the draft, and get returns the same record",
+  "apply is not atomic": "a batch with one refused mutation, at any position, fails and writes nothing",
   "ifRevision is ignored":
-    "ifRevision: a put, an update and a forget that come too late change nothing and say by how much",
-  "an update drops what it does not name": "an update changes what it names: undefined leaves alone, null clears",
-  "an update reads, and writes later": "concurrent updates of one record lose nothing",
-  "what has expired is shown": "what has expired is absent everywhere, from that very millisecond, whatever is asked",
-  "asOf goes back behind expiry":
-    "what has expired is absent everywhere, from that very millisecond, whatever is asked",
-  "what is closed is listed": "a correction in one batch: the new record is in, the old one closed and superseded",
-  "asOf is ignored": "asOf answers by valid time: from validAt, before invalidAt, closed records included",
-  "a cursor is a number of rows": "a cursor is good for its viewer and its filter, and made by nobody else",
-  "a page too many": "a page is 20 unless said, and tells whether there is more",
-  "compact takes what is closed, too":
-    "compact erases what has expired, forgotten or not, says how many rows, and touches nothing else",
-  "the trash skips the viewer check":
-    "a viewer is shown what it sees of the trash, of its tenant, and what every clause of the filter means",
-  "a list knows no trash":
-    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
-  "a stream knows no trash": "the trash has pages and a stream like any list; its cursor is no cursor of another",
-  "a search does not say that it knows no trash": "a filter or a query that is not legal is refused",
-  "`forgotten: false` is the trash":
-    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
-  "the trash is in the order of arrival":
-    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
-  "the trash has one page": "the trash has pages and a stream like any list; its cursor is no cursor of another",
-  "the trash leaves out what is closed":
-    "everything that is listed as forgotten can be restored, and then is what it was",
-  "the trash shows what has expired":
-    "what is purged, put again or expired is not listed as forgotten; the library is shown what has expired",
-  "the trash shows forgotten instructions":
-    "forgotten instructions, and rows of the library's own, are in nobody's trash but the library's",
-  "a tombstone does not say when it was made":
-    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
-  "tombstones are no revisions": "a tombstone is a revision like any other: restored, it says what was forgotten",
-  "a restored record has no past":
-    "what was forgotten and restored has its past again, the tombstone among it; what was put anew before that has not",
-  "compaction empties the trash at once":
-    "compaction leaves what was forgotten until the trash is over, counted from when it was forgotten, then erases it",
-  "compaction never empties the trash":
-    "compaction leaves what was forgotten until the trash is over, counted from when it was forgotten, then erases it",
-  "a draft says how far to trust it": "where a record comes from is said by the writing path, never by a draft",
-  "anyone may write instructions": "instructions are read-only, but for their own path",
-  "the id of forgotten instructions is anyone's":
-    "the id of forgotten instructions stays theirs: nobody else takes or purges it, and they come back",
-  "a bad limit is made a good one": "a filter or a query that is not legal is refused",
-  "what a caller is given is the store's own":
-    "what a caller does later to what it passed or was given does not reach the store"
+    "a put, update, Forget or Restore with a stale ifRevision changes nothing and fails with conflict, expected and actual revision",
+  "update removes fields that the patch does not name": "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
+  "update checks ifRevision and writes in two steps": "concurrent updates of one record are all applied, with ifRevision and a retry or without it",
+  "get returns expired records": "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
+  "list with asOf returns expired records":
+    "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
+  "list returns closed records": "after a batch that puts a correction and closes the old record, list returns the correction, and with an earlier asOf the old one",
+  "search ignores asOf": "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
+  "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
+  "list returns one record more than the limit": "list returns 20 records by default, and a cursor only if there are more",
+  "compact erases closed records":
+    "compact erases expired records, forgotten or not, returns their number, and leaves all other records",
+  "list of forgotten records skips the viewer check":
+    "list with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
+  "list ignores `forgotten`":
+    "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
+  "stream ignores `forgotten`": "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+  "search accepts `forgotten` instead of refusing it": "list, search, whyNot and history refuse an invalid filter, query or limit",
+  "list treats `forgotten: false` as `true`":
+    "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
+  "list of forgotten records is ordered by createdAt":
+    "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
+  "list of forgotten records returns no cursor": "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+  "list of forgotten records omits closed records":
+    "every record listed as forgotten can be restored, with the content that it last had",
+  "list of forgotten records returns expired records":
+    "list with `forgotten: true` omits purged, re-created and expired records; for System it includes the expired ones",
+  "list of forgotten records returns instructions":
+    "only System can list forgotten instructions and forgotten records of scope Internal",
+  "a tombstone's updatedAt is not the time of the forget":
+    "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
+  "a write drops earlier tombstones from the history": "restoring the revision of a tombstone brings back the record that was forgotten",
+  "history of a restored record omits the revisions before it was forgotten":
+    "history of a restored record contains its tombstone and earlier revisions, back to the last put that created it",
+  "compact erases forgotten records at once":
+    "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
+  "compact never erases forgotten records":
+    "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
+  "put takes origin and trust from the draft": "put takes origin and trust from its options, never from the draft",
+  "forget removes instructions for any caller": "writes to instructions fail with read_only unless their origin is instructions",
+  "put takes over the id of forgotten instructions":
+    "the id of forgotten instructions can be put, purged and restored only with origin instructions",
+  "list clamps an invalid limit instead of refusing it": "list, search, whyNot and history refuse an invalid filter, query or limit",
+  "get and put return the stored object instead of a copy":
+    "changing a draft after put, or a returned record, does not change the stored record"
 }

@@ -135,7 +135,7 @@ const trashOfAll = (keep: (record: MemoryRecord) => boolean): Store =>
   }))
 
 const mutants: Readonly<Record<string, Store>> = {
-  "changes are buffered before it is asked who may hear of them": broken((store) => ({
+  "changes of other viewers fill a subscriber's buffer": broken((store) => ({
     changes: (viewer) =>
       store.changes(all(viewer)).pipe(
         Stream.filter((change) =>
@@ -143,19 +143,19 @@ const mutants: Readonly<Record<string, Store>> = {
         )
       )
   })),
-  "sign forgets what a signature is for": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
-  "sign joins purpose and text": broken((store) => ({ sign: (purpose, text) => store.sign("", purpose + text) })),
-  "sign needs no secret": broken(() => ({
+  "sign ignores the purpose": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
+  "sign concatenates purpose and text without a separator": broken((store) => ({ sign: (purpose, text) => store.sign("", purpose + text) })),
+  "sign uses no secret": broken(() => ({
     sign: (purpose, text) => Effect.succeed(sha256(JSON.stringify([purpose, text])))
   })),
   "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
-  "a plain object passes for a viewer": broken((store) => ({
+  "links accepts a plain object as a viewer": broken((store) => ({
     links: (viewer, id) => Viewer.isAny(viewer) ? store.links(viewer, id) : store.links(Viewer.system(), id)
   })),
-  "a call for no viewer dies": broken((store) => ({
+  "uses dies instead of failing if the viewer is not a Viewer": broken((store) => ({
     uses: (viewer, ids) => Viewer.isAny(viewer) ? store.uses(viewer, ids) : Effect.die("not a viewer")
   })),
-  "a user's word in a shared scope is fully trusted": keptBy((old, next) => [
+  "a user's record in the global scope gets trust 1 instead of 2": keptBy((old, next) => [
     next && next.record.source.trust === 2 && next.record.scope === "global"
       ? { ...next, record: changed(next.record, { source: { ...next.record.source, trust: 1 } }) }
       : next ?? erased,
@@ -182,7 +182,7 @@ const mutants: Readonly<Record<string, Store>> = {
     touch: (viewer, ids) => store.touch(all(viewer), ids),
     uses: (viewer, ids) => store.uses(all(viewer), ids)
   })),
-  "uses are those of an id, whoever had it before": broken((store) => {
+  "uses of an erased record count for the next record with its id": broken((store) => {
     const counts = new Map<string, number>()
     return {
       touch: (viewer, ids) =>
@@ -199,11 +199,11 @@ const mutants: Readonly<Record<string, Store>> = {
         )
     }
   }),
-  "whyNot tells of foreign records": broken((store) => ({
+  "whyNot skips the viewer check": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),
   "links skip the viewer check": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
-  "a name means who bears it out of sight": broken((store) => ({
+  "a [[wikilink]] resolves to a record that the viewer does not see": broken((store) => ({
     links: (viewer, id) =>
       Effect.gen(function*() {
         const { from, to } = yield* store.links(all(viewer), id)
@@ -213,7 +213,7 @@ const mutants: Readonly<Record<string, Store>> = {
         return { from: from.filter(({ id }) => kept.includes(id)), to: to.filter(({ id }) => kept.includes(id)) }
       })
   })),
-  "links stay as they were when they were first asked for": broken((store) => {
+  "links returns its first answer forever": broken((store) => {
     const known = new Map<string, MemoryStore.Neighbours>()
     return {
       links: (viewer, id) =>
@@ -225,26 +225,26 @@ const mutants: Readonly<Record<string, Store>> = {
         })
     }
   }),
-  "a name leads nowhere back": broken((store) => ({
+  "links omits [[wikilinks]] at the record they lead to": broken((store) => ({
     links: (viewer, id) =>
       Effect.map(store.links(viewer, id), ({ from, to }) => ({
         to,
         from: from.filter(({ type }) => type !== "wikilink")
       }))
   })),
-  "changes are told to everybody": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
-  "tenants are one": broken((store) => ({
+  "changes skips the viewer check": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
+  "get ignores the tenant": broken((store) => ({
     get: (viewer, ids) => store.get(Viewer.isSystem(viewer) ? Viewer.system() : { ...viewer, tenant: "default" }, ids)
   })),
-  "the limit comes before the filter": broken((store) => ({
+  "search applies the limit before the filter": broken((store) => ({
     search: (viewer, { limit, text, ...filter }) =>
       Effect.map(store.search(viewer, { limit, text }), (result) => only(result, matches(filter, 0)))
   })),
-  "the limit comes before the viewer check": broken((store) => ({
+  "search applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(all(viewer), query), (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope)))
   })),
-  "scores count what others wrote": broken((store) => ({
+  "scores depend on records that the viewer does not see": broken((store) => ({
     search: (viewer, query) =>
       Effect.zipWith(
         store.search(viewer, query),
@@ -255,11 +255,11 @@ const mutants: Readonly<Record<string, Store>> = {
         })
       )
   })),
-  "nothing is said to be left out": broken((store) => ({
+  "leftOut is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(viewer, query), (result) => ({ ...result, leftOut: { limit: 0, budget: 0, folded: 0 } }))
   })),
-  "the nearest are cut before the viewer check": broken((store) => ({
+  "search by vector applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       query.embedding === undefined
         ? store.search(viewer, query)
@@ -268,7 +268,7 @@ const mutants: Readonly<Record<string, Store>> = {
           (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope))
         )
   })),
-  "the nearest are cut before the filter": broken((store) => ({
+  "search by vector applies the limit before the filter": broken((store) => ({
     search: (viewer, query) => {
       const { embedding, limit, mode, text } = query
       return embedding === undefined
@@ -279,12 +279,12 @@ const mutants: Readonly<Record<string, Store>> = {
         )
     }
   })),
-  "all models are one": withVectors((vectors) => ({
+  "vectors of all models are stored as those of one model": withVectors((vectors) => ({
     attach: (tenant, _, all) => vectors.attach(tenant, "m", all),
     pending: (tenant, _, limit) => vectors.pending(tenant, "m", limit),
     read: (tenant, _, hashes) => vectors.read(tenant, "m", hashes)
   })),
-  "a vector is that of a record, whatever it says by now": broken((store) => ({
+  "an updated record keeps the vector of its old text": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.gen(function*() {
         const [before] = yield* store.get(viewer, [id])
@@ -295,7 +295,7 @@ const mutants: Readonly<Record<string, Store>> = {
         return record
       })
   })),
-  "a model that one tenant has is every tenant's": broken((store) => ({
+  "vectors.models returns the models of all tenants": broken((store) => ({
     vectors: Option.map(store.vectors, (vectors) => ({
       ...vectors,
       models: () =>
@@ -305,7 +305,7 @@ const mutants: Readonly<Record<string, Store>> = {
         )
     }))
   })),
-  "a purge leaves the vector behind": broken((store) => {
+  "purge leaves the vector behind": broken((store) => {
     const kept = new Map<string, Float32Array>()
     const { attach, models, pending, read } = Option.getOrThrow(store.vectors)
     return {
@@ -328,18 +328,18 @@ const mutants: Readonly<Record<string, Store>> = {
       })
     }
   }),
-  "what awaits is counted out of sight": broken((store) => ({
+  "awaiting counts records that the viewer does not see": broken((store) => ({
     search: (viewer, query) =>
       Effect.zipWith(store.search(viewer, query), store.search(all(viewer), query), (mine, { awaiting }) => ({
         ...mine,
         ...(mine.awaiting !== undefined && { awaiting: awaiting! })
       }))
   })),
-  "what awaits is not counted": broken((store) => ({
+  "awaiting is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(viewer, query), (result) => result.awaiting ? { ...result, awaiting: 0 } : result)
   })),
-  "hybrid is by words alone": broken((store) => ({
+  "hybrid search ignores vectors": broken((store) => ({
     search: (viewer, query) =>
       Effect.zipWith(
         store.search(viewer, query),
@@ -347,7 +347,7 @@ const mutants: Readonly<Record<string, Store>> = {
         (said, { hits }) => ({ ...said, hits })
       )
   })),
-  "hybrid wants word and vector": broken((store) => ({
+  "hybrid search requires a match by word and by vector": broken((store) => ({
     search: (viewer, query) =>
       query.embedding === undefined || query.text === undefined
         ? store.search(viewer, query)
@@ -357,7 +357,7 @@ const mutants: Readonly<Record<string, Store>> = {
           (both, words) => only(both, ({ id }) => words.hits.some(({ record }) => record.id === id))
         )
   })),
-  "vectors are all tenants'": broken((store) => {
+  "vectors are shared by all tenants": broken((store) => {
     const shared = Viewer.make({ tenant: "shared" })
     const { attach, models, pending, read } = Option.getOrThrow(store.vectors)
     return {
@@ -375,18 +375,18 @@ const mutants: Readonly<Record<string, Store>> = {
       })
     }
   }),
-  "the vectors of a batch are attached one by one": withVectors(({ attach }) => ({
+  "vectors.attach is not atomic": withVectors(({ attach }) => ({
     attach: (tenant, model, all) => Effect.forEach(all, (one) => attach(tenant, model, [one]), { discard: true })
   })),
-  "a vector of another length is passed over": withVectors(({ attach }) => ({
+  "vectors.attach ignores invalid vectors instead of failing": withVectors(({ attach }) => ({
     attach: (tenant, model, all) =>
       attach(tenant, model, all).pipe(MemoryError.catchReason("invalid_draft", () => Effect.void))
   })),
-  "one text of two records is pending twice": withVectors(({ pending }) => ({
+  "vectors.pending returns every text twice": withVectors(({ pending }) => ({
     pending: (tenant, model, limit) =>
       Effect.map(pending(tenant, model, limit), (all) => all.flatMap((one) => [one, one]))
   })),
-  "the vectors read are the store's own": withVectors(({ read }) => {
+  "vectors.read returns the stored array instead of a copy": withVectors(({ read }) => {
     const given = new Map<string, Float32Array>()
     return {
       read: (tenant, model, hashes) =>
@@ -400,12 +400,12 @@ const mutants: Readonly<Record<string, Store>> = {
           ))
     }
   }),
-  "a turn is lent what others said": ofTurns(all),
-  "a turn is lent what has expired": ofTurns(system),
-  "turns lend each other nothing": broken((store) => ({
+  "a turn's score depends on neighbouring turns that the viewer does not see": ofTurns(all),
+  "a turn's score depends on expired neighbouring turns": ofTurns(system),
+  "a turn's score does not depend on neighbouring turns": broken((store) => ({
     search: (viewer, query) => store.search(viewer, { ...query, weights: { ...query.weights, conversation: 0 } })
   })),
-  "who said it counts for nothing": broken((store) => ({
+  "the speaker of a turn is not stored": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(
         viewer,
@@ -416,14 +416,14 @@ const mutants: Readonly<Record<string, Store>> = {
         options
       )
   })),
-  "a question is asked by nobody": broken((store) => ({
+  "search ignores words in the first person": broken((store) => ({
     search: (viewer, query) =>
       store.search(
         viewer,
         query.text === undefined ? query : { ...query, text: query.text.replace(/\b(?:my|I)\b/g, "the") }
       )
   })),
-  "times in a question count for nothing": broken((store) => ({
+  "search ignores times in its text": broken((store) => ({
     search: (viewer, query) =>
       store.search(
         viewer,
@@ -432,26 +432,26 @@ const mutants: Readonly<Record<string, Store>> = {
           : { ...query, text: query.text.replace(/\d+|May|June|yesterday|last month/g, "") }
       )
   })),
-  "a compound is its parts": broken((store) => ({
+  "search splits identifiers at punctuation": broken((store) => ({
     search: (viewer, query) =>
       store.search(viewer, query.text === undefined ? query : { ...query, text: query.text.replace(/[._+]/g, " ") })
   })),
-  "near-duplicates of another kind are left out": folding(({ body }) => body),
-  "near-duplicates are left out uncounted": broken((store) => ({
+  "search folds records of equal body whatever their kind": folding(({ body }) => body),
+  "leftOut.folded is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(
         store.search(viewer, query),
         (result) => ({ ...result, leftOut: { ...result.leftOut, folded: 0 } })
       )
   })),
-  "a list leaves near-duplicates out": broken((store) => ({
+  "list folds near-duplicates": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(store.list(viewer, filter), ({ items, ...page }) => ({
         ...page,
         items: items.filter((one, n) => n === items.findIndex((other) => saysTheSame(one, other)))
       }))
   })),
-  "near-duplicates take the place of what is further off": broken((store) => ({
+  "near-duplicates of the nearest record use up the limit of a search by vector": broken((store) => ({
     search: (viewer, query) =>
       query.embedding === undefined ? store.search(viewer, query) : Effect.gen(function*() {
         const result = yield* store.search(viewer, query)
@@ -460,10 +460,10 @@ const mutants: Readonly<Record<string, Store>> = {
         return nearest.length < 100 ? result : { ...result, hits: result.hits.slice(0, 1) }
       })
   })),
-  "a missing leg is passed over": broken((store) => ({
+  "search never reports failures of a leg": broken((store) => ({
     search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))
   })),
-  "no deduplication": MemoryStore.layerInMemory.pipe(
+  "put does not deduplicate": MemoryStore.layerInMemory.pipe(
     Layer.provide(
       Layer.unwrapEffect(
         Effect.map(
@@ -473,14 +473,14 @@ const mutants: Readonly<Record<string, Store>> = {
       )
     )
   ),
-  "a double is said to be created": broken((store) => ({
+  "put returns outcome created for a duplicate": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.map(
         store.put(viewer, drafts, options),
         (puts) => puts.map((put) => put.outcome === "duplicate" ? { ...put, outcome: "created" } : put)
       )
   })),
-  "a double is looked for among others' records": broken((store) => ({
+  "put deduplicates against records that the viewer does not see": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.flatMap(
         Stream.runCollect(store.stream(all(viewer), {})),
@@ -494,13 +494,13 @@ const mutants: Readonly<Record<string, Store>> = {
             }))
       )
   })),
-  "tenants' ids are minted in one sequence": MemoryStore.layerInMemory.pipe(
+  "ids of all tenants come from one sequence": MemoryStore.layerInMemory.pipe(
     Layer.provide(Layer.effect(
       Transaction.SharedIdGenerator,
       Effect.map(Transaction.makeIdGenerator, ({ next }): Transaction.IdGenerator => ({ next: () => next("all") }))
     ))
   ),
-  "minted ids go anywhere": broken((store) => ({
+  "generated ids are not in ascending order": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.flatMap(
         Effect.forEach(drafts, (draft) =>
@@ -510,13 +510,13 @@ const mutants: Readonly<Record<string, Store>> = {
           store.put(viewer, named, options)
       )
   })),
-  "the revision is not raised": keptBy((old, next) =>
+  "a record's revision never increases": keptBy((old, next) =>
     next ? [{ ...next, record: changed(next.record, { revision: old[0]?.record.revision ?? 1 }) }, ...old] : []
   ),
-  "a purge leaves history behind": keptBy((old, next) => [next ?? erased, ...old]),
-  "a tombstone forgets what it was": keptBy((old, next) => next?.forgotten ? [] : next ? [next, ...old] : []),
+  "purge leaves the history behind": keptBy((old, next) => [next ?? erased, ...old]),
+  "forget erases the record instead of leaving a tombstone": keptBy((old, next) => next?.forgotten ? [] : next ? [next, ...old] : []),
   "only the newest revision is kept": keptBy((_, next) => next ? [next] : []),
-  "milliseconds are lost": keptBy((old, next) =>
+  "createdAt is rounded down to whole seconds": keptBy((old, next) =>
     next
       ? [
         { ...next, record: changed(next.record, { createdAt: Math.floor(next.record.createdAt / 1_000) * 1_000 }) },
@@ -527,7 +527,7 @@ const mutants: Readonly<Record<string, Store>> = {
   "bodies are trimmed": keptBy((old, next) =>
     next ? [{ ...next, record: changed(next.record, { body: next.record.body.trim() }) }, ...old] : []
   ),
-  "a batch is applied one by one": broken((store) => ({
+  "apply is not atomic": broken((store) => ({
     apply: (viewer, mutations, provenance) =>
       Effect.map(
         Effect.forEach(mutations, (mutation) => store.apply(viewer, [mutation], provenance)),
@@ -538,14 +538,14 @@ const mutants: Readonly<Record<string, Store>> = {
     put: (viewer, drafts, { ifRevision: _, ...options } = {}) => store.put(viewer, drafts, options),
     update: (viewer, id, patch) => store.update(viewer, id, patch)
   })),
-  "an update drops what it does not name": broken((store) => ({
+  "update removes fields that the patch does not name": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.flatMap(
         store.update(viewer, id, patch, options),
         ({ body, kind, scope }) => Effect.map(store.put(viewer, [{ id, scope, kind, body }]), ([put]) => put!.record)
       )
   })),
-  "an update reads, and writes later": broken((store) => ({
+  "update checks ifRevision and writes in two steps": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.flatMap(
         store.get(viewer, [id]),
@@ -555,7 +555,7 @@ const mutants: Readonly<Record<string, Store>> = {
             : store.update(viewer, id, patch, options)
       )
   })),
-  "what has expired is shown": broken((store) => ({
+  "get returns expired records": broken((store) => ({
     get: (viewer, ids) =>
       Effect.zipWith(
         store.get(viewer, ids),
@@ -568,7 +568,7 @@ const mutants: Readonly<Record<string, Store>> = {
           )
       )
   })),
-  "asOf goes back behind expiry": broken((store) => ({
+  "list with asOf returns expired records": broken((store) => ({
     list: (viewer, filter) =>
       filter.asOf === undefined
         ? store.list(viewer, filter)
@@ -576,7 +576,7 @@ const mutants: Readonly<Record<string, Store>> = {
           items: items.filter(({ scope }) => Viewer.sees(viewer, scope))
         }))
   })),
-  "what is closed is listed": broken((store) => ({
+  "list returns closed records": broken((store) => ({
     list: (viewer, filter) =>
       Effect.flatMap(
         Clock.currentTimeMillis,
@@ -587,8 +587,8 @@ const mutants: Readonly<Record<string, Store>> = {
           }))
       )
   })),
-  "asOf is ignored": broken((store) => ({ search: (viewer, { asOf: _, ...query }) => store.search(viewer, query) })),
-  "a cursor is a number of rows": broken((store) => ({
+  "search ignores asOf": broken((store) => ({ search: (viewer, { asOf: _, ...query }) => store.search(viewer, query) })),
+  "a cursor is an offset": broken((store) => ({
     list: (viewer, { after, limit = 20, ...filter }) =>
       Effect.map(Stream.runCollect(store.stream(viewer, filter)), (records) => {
         const from = after === undefined ? 0 : Number(after)
@@ -596,11 +596,11 @@ const mutants: Readonly<Record<string, Store>> = {
         return from + limit < records.length ? { items, next: Cursor.make(String(from + limit)) } : { items }
       })
   })),
-  "a page too many": broken((store) => ({
+  "list returns one record more than the limit": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(store.list(viewer, { ...filter, limit: (filter.limit ?? 20) + 1 }), (page) => page)
   })),
-  "compact takes what is closed, too": broken((store) => ({
+  "compact erases closed records": broken((store) => ({
     compact: Effect.flatMap(Stream.runCollect(store.stream(Viewer.system(), {})), (records) =>
       Effect.zipRight(
         store.forget(
@@ -611,53 +611,53 @@ const mutants: Readonly<Record<string, Store>> = {
         store.compact
       ))
   })),
-  "the trash skips the viewer check": broken((store) => ({
+  "list of forgotten records skips the viewer check": broken((store) => ({
     list: (viewer, filter) => store.list(filter.forgotten ? all(viewer) : viewer, filter)
   })),
-  "a list knows no trash": broken((store) => ({
+  "list ignores `forgotten`": broken((store) => ({
     list: (viewer, { forgotten: _, ...filter }) => store.list(viewer, filter)
   })),
-  "a stream knows no trash": broken((store) => ({
+  "stream ignores `forgotten`": broken((store) => ({
     stream: (viewer, { forgotten: _, ...filter }) => store.stream(viewer, filter)
   })),
-  "a search does not say that it knows no trash": broken((store) => ({
+  "search accepts `forgotten` instead of refusing it": broken((store) => ({
     search: (viewer, { forgotten: _, ...query }: MemoryQuery & MemoryFilter) => store.search(viewer, query)
   })),
-  "`forgotten: false` is the trash": broken((store) => ({
+  "list treats `forgotten: false` as `true`": broken((store) => ({
     list: (viewer, filter) =>
       store.list(viewer, filter.forgotten === undefined ? filter : { ...filter, forgotten: true })
   })),
-  "the trash is in the order of arrival": inTrash((items) => items.toSorted((a, b) => b.createdAt - a.createdAt)),
-  "the trash has one page": broken((store) => ({
+  "list of forgotten records is ordered by createdAt": inTrash((items) => items.toSorted((a, b) => b.createdAt - a.createdAt)),
+  "list of forgotten records returns no cursor": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(
         store.list(viewer, filter),
         ({ items, next }) => filter.forgotten || next === undefined ? { items } : { items, next }
       )
   })),
-  "the trash leaves out what is closed": inTrash((items) => items.filter(({ invalidAt }) => invalidAt === undefined)),
-  "the trash shows what has expired": trashOfAll(({ source }) => source.origin !== "instructions"),
-  "the trash shows forgotten instructions": trashOfAll(({ expiresAt }) => expiresAt === undefined),
-  "a tombstone does not say when it was made": keptBy((old, next) => [
+  "list of forgotten records omits closed records": inTrash((items) => items.filter(({ invalidAt }) => invalidAt === undefined)),
+  "list of forgotten records returns expired records": trashOfAll(({ source }) => source.origin !== "instructions"),
+  "list of forgotten records returns instructions": trashOfAll(({ expiresAt }) => expiresAt === undefined),
+  "a tombstone's updatedAt is not the time of the forget": keptBy((old, next) => [
     next?.forgotten ? { ...next, record: changed(next.record, { updatedAt: next.record.createdAt }) } : next ?? erased,
     ...old
   ]),
-  "tombstones are no revisions": keptBy((old, next) =>
+  "a write drops earlier tombstones from the history": keptBy((old, next) =>
     next ? [next, ...old.filter(({ forgotten }) => !forgotten)] : []
   ),
-  "a restored record has no past": broken((store) => ({
+  "history of a restored record omits the revisions before it was forgotten": broken((store) => ({
     history: (viewer, id, limit) =>
       Effect.map(store.history(viewer, id, limit), (all) => {
         const first = all.findIndex(({ updatedAt }) => updatedAt === undefined)
         return Viewer.isSystem(viewer) || first < 0 ? all : all.slice(0, first + 1)
       })
   })),
-  "compaction empties the trash at once": MemoryStore.layerInMemoryWith({ trash: 0 }),
-  "compaction never empties the trash": MemoryStore.layerInMemoryWith({ trash: Infinity }),
-  "a draft says how far to trust it": broken((store) => ({
+  "compact erases forgotten records at once": MemoryStore.layerInMemoryWith({ trash: 0 }),
+  "compact never erases forgotten records": MemoryStore.layerInMemoryWith({ trash: Infinity }),
+  "put takes origin and trust from the draft": broken((store) => ({
     put: (viewer, drafts, options) => store.put(viewer, drafts, { ...options, ...drafts[0]?.source })
   })),
-  "anyone may write instructions": broken((store) => ({
+  "forget removes instructions for any caller": broken((store) => ({
     forget: (viewer, ids, options) =>
       Effect.map(
         store.apply(viewer, ids.map((id) => ({ _tag: "Forget", id, purge: options?.purge })), {
@@ -666,7 +666,7 @@ const mutants: Readonly<Record<string, Store>> = {
         (applied) => applied.map(({ outcome }) => outcome === "forgotten")
       )
   })),
-  "the id of forgotten instructions is anyone's": broken((store) => ({
+  "put takes over the id of forgotten instructions": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(viewer, drafts, options).pipe(
         MemoryError.catchReason("read_only", (error) =>
@@ -679,7 +679,7 @@ const mutants: Readonly<Record<string, Store>> = {
           ))
       )
   })),
-  "a refused draft is quoted": broken((store) => ({
+  "the error of a refused draft quotes it": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.mapError(
         store.put(viewer, drafts, options),
@@ -690,7 +690,7 @@ const mutants: Readonly<Record<string, Store>> = {
           })
       )
   })),
-  "scopes are one where their ids join to one path": broken((store) => ({
+  "scopes are compared as ids joined to a path": broken((store) => ({
     list: (viewer, filter) =>
       Effect.zipWith(store.list(viewer, filter), store.list(all(viewer), filter), (mine, every) => ({
         ...mine,
@@ -700,15 +700,15 @@ const mutants: Readonly<Record<string, Store>> = {
         )
       }))
   })),
-  "a file's body is cut to the length of any other": broken((store) => ({
+  "put cuts every body to 65,536 characters": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(viewer, drafts.map((draft) => ({ ...draft, body: draft.body.slice(0, 65_536) })), options)
   })),
-  "a bad limit is made a good one": broken((store) => ({
+  "list clamps an invalid limit instead of refusing it": broken((store) => ({
     list: (viewer, filter) =>
       store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })
   })),
-  "what a caller is given is the store's own": broken((store) => {
+  "get and put return the stored object instead of a copy": broken((store) => {
     const given = new Map<string, MemoryRecord>()
     const open = (record: MemoryRecord) => {
       const at = `${record.id} ${record.revision}`
@@ -742,7 +742,7 @@ const killer = (store: Store, expected: string | undefined) =>
     return undefined
   })
 
-describe("mutants of a store are caught by its laws", () => {
+describe("the laws of MemoryStore fail for a store in which", () => {
   for (const [name, store] of Object.entries(mutants)) {
     it.effect(name, (test) =>
       Effect.gen(function*() {

@@ -84,11 +84,11 @@ const analyzer = Analyzer.make()
 
 /** The layer is built anew, and must be empty, for every test. */
 export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void =>
-  void describe(`naughty strings (${name})`, () => {
+  void describe(`MemoryStore (${name}) with the Big List of Naughty Strings`, () => {
     const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(MemoryStore, check).pipe(Effect.provide(layer)))
 
-    law("come back from the body as they were", (store) =>
+    law("every string is stored unchanged as a body", (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, strings.map((body) => draft(body, { summary: "naughty" })))
         for (const [n, { record }] of puts.entries()) {
@@ -96,7 +96,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
         }
       }))
 
-    law("come back from the summary, where they are one line of 1..200", (store) =>
+    law("a string of one line and 1..200 characters is stored unchanged as a summary; any other is refused", (store) =>
       Effect.gen(function*() {
         const legal = strings.filter(isOf(Summary))
         assert.isAbove(legal.length, 300)
@@ -112,7 +112,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "come back from tags, and are found by them; from data and metadata, as keys and as values",
+      "strings are stored unchanged as tags, and as keys and values of data and metadata; list finds records by such a tag",
       (store) =>
         Effect.gen(function*() {
           const tags = strings.filter((text) => isOf(Tag)(text) && text.trim().toLowerCase() !== "instructions")
@@ -131,7 +131,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "come back as the whole of a small record, and one that is equal is a double",
+      "a fact whose body is such a string is stored unchanged, and a second put of it is a duplicate",
       (store) =>
         Effect.gen(function*() {
           const bodies = strings.filter((text) => text.trim() !== "").filter((_, n) => n % 5 === 0)
@@ -144,7 +144,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
         })
     )
 
-    law("are queries like any other: nothing breaks, and what has a word is found", (store) =>
+    law("search accepts every string, and finds a record with one of its words if it has an indexable word", (store) =>
       Effect.gen(function*() {
         const texts = strings.filter((text) => text.length < 5_000)
         yield* store.put(ada, texts.map((body) => draft(body, { summary: "naughty" })))
@@ -158,7 +158,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "are ids of users where legal, each apart from every other; where not, refused",
+      "a valid user id keeps its records separate from every other; an invalid one is refused",
       (store) =>
         Effect.gen(function*() {
           const isLegal = isOf(ScopeId)

@@ -59,7 +59,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     ...mine,
     hits: mine.hits.map((hit) => ({ ...hit, score: Math.min(1, hit.score / Math.max(hits.length, 1)) }))
   })),
-  "the limit comes before the viewer check": broken((store) => ({
+  "search applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(all(viewer), query), (result) => ({
         ...result,

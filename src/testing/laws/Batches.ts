@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore finds the revisions that those before it in the batch left, and none that they purged",
+    "a Restore in a batch finds revisions written earlier in the batch, and fails with not_found for those purged earlier in it",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch that forgets the oldest of equal records and puts the same again finds the next of them",
+    "a Put after a Forget of its duplicate in one batch resolves to the oldest duplicate left, or creates a record if none is left",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -50,7 +50,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a batch of nothing does nothing", (store) =>
+  law("apply, put, forget and get return an empty array for an empty array, and write nothing", (store) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* store.apply(ada, []), [])
       assert.deepStrictEqual(yield* store.put(ada, []), [])
@@ -59,7 +59,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* store.tenants, [])
     })),
 
-  law("one refusal, wherever in the batch, and nothing of it is there", (store) =>
+  law("a batch with one refused mutation, at any position, fails and writes nothing", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea", { id: id("tea") }))
       const bobs = yield* put(store, draft("Bob's", { id: id("bob"), scope: { userId: "bob" } }), bob)
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
     })),
 
-  law("later mutations see what earlier ones of the batch did", (store) =>
+  law("each mutation of a batch sees the effects of the mutations before it", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const applied = yield* store.apply(ada, [
@@ -120,7 +120,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a long batch is as a short one: its equal drafts are one record, and where one is refused nothing of it is there",
+    "a batch of 160 drafts is deduplicated within itself, and writes nothing if one of its mutations is refused",
     (store) =>
       Effect.gen(function*() {
         const facts = Array.from({ length: 160 }, (_, n) => Put(fact(`Tea number ${n % 80}`)))
@@ -137,7 +137,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a batch is one moment: readers see none of it, or all", (store) =>
+  law("a concurrent reader sees either none or all of a batch's writes", (store) =>
     Effect.gen(function*() {
       const ids = [id("a"), id("b"), id("c")]
       yield* store.put(ada, ids.map((id) => draft("0", { id })))
@@ -156,7 +156,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a correction in one batch: the new record is in, the old one closed and superseded",
+    "after a batch that puts a correction and closes the old record, list returns the correction, and with an earlier asOf the old one",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

@@ -17,7 +17,7 @@ import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 
 /** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
-  law("own writes are told in order, as done here, each record as it then was", (store) =>
+  law("changes emits the store's own writes in order, with `by: \"here\"` and the record as of each write", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("before anyone listened"))
       const told = yield* listen(store, ada)
@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
       ])
     })),
 
-  law("a write that changes nothing is not told", (store) =>
+  law("changes emits nothing for a duplicate put, a touch, a forget of an unknown id, a refused batch or a compaction", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("Tea"))
       yield* put(store, draft("expiring", { expiresAt: 1_000 }))
@@ -57,7 +57,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* told, [])
     })),
 
-  law("everyone is told of what they see, and of nothing else", (store) =>
+  law("changes emits to each viewer the writes of exactly those records that the viewer sees", (store) =>
     Effect.gen(function*() {
       const within = Viewer.make({ userId: "ada", reach: "within" })
       const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
@@ -80,7 +80,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a record that leaves a viewer's sight is forgotten to it; one that comes into sight is written",
+    "changes emits Forgotten when a record leaves the viewer's sight, and Written when it comes into it",
     (store) =>
       Effect.gen(function*() {
         const toAda = yield* listen(store, ada)
@@ -100,7 +100,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "changes of other viewers never end a subscription that lags: it buffers the viewer's own only",
+    "a slow subscriber buffers only changes that its viewer sees, so that other viewers' changes never end its subscription",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024
@@ -140,7 +140,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a listener that stops hears no more, and nobody minds", (store) =>
+  law("a subscription to changes can end after two changes, and later writes succeed", (store) =>
     Effect.gen(function*() {
       const taken = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))
       for (let n = 0; taken.unsafePoll() === null; n++) {

@@ -9,7 +9,7 @@ import { ada, draft, listed, put, the } from "../Sample.ts"
 /** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "ifRevision: a put, an update and a forget that come too late change nothing and say by how much",
+    "a put, update, Forget or Restore with a stale ifRevision changes nothing and fails with conflict, expected and actual revision",
     (store) =>
       Effect.gen(function*() {
         const { id, revision } = yield* put(store, draft("Tea"))
@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "ifRevision of a record that is gone is a conflict with revision 0, and 0 itself means: if there is none",
+    "ifRevision for a forgotten record fails with actual revision 0, and `ifRevision: 0` succeeds only if the record does not exist",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))
@@ -50,7 +50,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("concurrent updates of one record lose nothing", (store) =>
+  law("concurrent updates of one record are all applied, with ifRevision and a retry or without it", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("count", { data: { n: 0 } }))
       const increment = Effect.gen(function*() {
@@ -69,7 +69,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* the(store, ada, id)).revision, 41)
     })),
 
-  law("an interrupted put is there whole, or not at all", (store) =>
+  law("an interrupted put has written all of its drafts or none", (store) =>
     Effect.gen(function*() {
       for (let patience = 0; patience < 25; patience++) {
         const tags = [`round-${patience}`]

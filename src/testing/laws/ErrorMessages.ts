@@ -63,7 +63,7 @@ const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
 
 /** The laws of errors that never quote the input. */
 export const laws: ReadonlyArray<Law> = [
-  law("an error of a write names the field and never quotes the input", (store) =>
+  law("the error of a refused write never contains text of the input", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("tea", { id: id("tea") }))
       const foreign = yield* put(store, draft("coffee", { id: id("coffee"), scope: { userId: "bob" } }), bob)
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
       }
     })),
 
-  law("an error of a read names the field and never quotes the input", (store) =>
+  law("the error of a refused read never contains text of the input", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("tea", { id: id("tea") }))
       for (const filter of poisoned(fields.filter)) {

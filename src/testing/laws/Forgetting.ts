@@ -12,7 +12,7 @@ import { ada, bob, draft, found, get, id, listed, put, system, whyNot } from "..
 /** The laws of forgetting, purging, restoring and history. */
 export const laws: ReadonlyArray<Law> = [
   ofHistory(
-    "what has expired since cannot be restored: nothing is written that nobody would see",
+    "restoring a revision whose expiresAt is past fails with invalid_draft and changes nothing",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea", { expiresAt: 1_000 }))
@@ -23,7 +23,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("forget is true once, and then the record is gone from every read", (store) =>
+  law("forget returns true the first time and false from then on, and every read answers as if the record did not exist", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
       yield* put(store, draft("Coffee"))
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* found(store, ada, { text: "tea coffee" }), ["Coffee"])
     })),
 
-  law("a forgotten record stays for System, by id; a purged one for nobody", (store) =>
+  law("get and history as System return a forgotten record, but not a purged one", (store) =>
     Effect.gen(function*() {
       const [tea, coffee, water] = yield* Effect.forEach(["Tea", "Coffee", "Water"], (body) => put(store, draft(body)))
       yield* store.forget(ada, [tea!.id, water!.id])
@@ -52,7 +52,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "the id of a forgotten record may be put again: it is created, and its revisions go on",
+    "a put under the id of a forgotten record creates a record, and its revision continues the old count",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea"), tags: ["hot"] }))
@@ -67,7 +67,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the id of a purged record may be put again: nothing goes on", (store) =>
+  law("a put under the id of a purged record starts at revision 1 with no earlier history", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("Tea", { id: id("tea") }))
       yield* store.forget(ada, [id("tea")], { purge: true })
@@ -76,7 +76,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* store.history(system, id("tea")), [again])
     })),
 
-  law("history begins with the record as it is; of what is absent there is none", (store) =>
+  law("history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see", (store) =>
     Effect.gen(function*() {
       const { id: tea } = yield* put(store, draft("Tea"))
       const after = yield* store.update(ada, tea, { body: "Coffee" })
@@ -87,7 +87,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   ofHistory(
-    "history is every revision, newest first; the last 20, or as many as are asked for",
+    "history returns revisions newest first, 20 by default or as many as the limit allows",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("1"))
@@ -104,7 +104,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "what was forgotten stays forgotten: a viewer's history begins after it, the library's does not",
+    "a viewer's history of a record put again after a forget omits the revisions before the forget; System's contains them",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("secret", { id: id("tea") }))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "what was forgotten and restored has its past again, the tombstone among it; what was put anew before that has not",
+    "history of a restored record contains its tombstone and earlier revisions, back to the last put that created it",
     (store) =>
       Effect.gen(function*() {
         const revisions = (limit?: number) =>
@@ -142,7 +142,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "a tombstone is a revision like any other: restored, it says what was forgotten",
+    "restoring the revision of a tombstone brings back the record that was forgotten",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea") }))
@@ -156,7 +156,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a revision restored is a new revision; 0 is forgotten", (store) =>
+  law("Restore writes the old content as a new revision, and Restore of revision 0 forgets the record", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
       const [same] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 1 }])
@@ -168,7 +168,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual(still?.outcome, "absent")
     })),
 
-  law("only what is kept and visible can be restored", (store) =>
+  law("Restore fails with not_found for an unknown or purged revision, and for a record that the viewer does not see", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
       yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 9 }]))
@@ -178,7 +178,7 @@ export const laws: ReadonlyArray<Law> = [
       yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
     })),
 
-  ofHistory("an earlier revision comes back as it was, and what was forgotten too", (store) =>
+  ofHistory("Restore brings back every field of an earlier revision, also after the record was forgotten", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))
       yield* TestClock.adjust("1 second")
@@ -195,7 +195,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "compact erases what has expired, forgotten or not, says how many rows, and touches nothing else",
+    "compact erases expired records, forgotten or not, returns their number, and leaves all other records",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept"))
@@ -214,7 +214,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the tenants are those that hold anything", (store) =>
+  law("tenants returns exactly the tenants that hold a record", (store) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* store.tenants, [])
       yield* put(store, draft("Tea"))

@@ -12,7 +12,7 @@ import { ada, draft, fact, id, listed, put, system, the } from "../Sample.ts"
 
 /** The laws of ids and deduplication. */
 export const laws: ReadonlyArray<Law> = [
-  law("minted ids are ULIDs and only go up, within a millisecond and beyond", (store) =>
+  law("generated ids are ULIDs in strictly ascending order, also within one millisecond", (store) =>
     Effect.gen(function*() {
       const ids: Array<string> = []
       for (let round = 0; round < 5; round++) {
@@ -25,7 +25,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "the gap between two ids of one millisecond does not depend on what other tenants wrote in between",
+    "the gap between two ids generated in one millisecond does not depend on how many ids other tenants generated in between",
     (store) =>
       Effect.gen(function*() {
         const mint = (viewer: Viewer.Any, count: number) =>
@@ -44,7 +44,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "with the same clock and the same seed, ids and records are the same",
+    "two stores with the same clock and the same random seed generate the same ids and records",
     (store, another) =>
       Effect.gen(function*() {
         const twin = yield* another
@@ -54,7 +54,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("an equal record is not put twice: the answer is the one that is there", (store) =>
+  law("a put of a duplicate writes nothing and returns the existing record with outcome duplicate", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }))
       yield* TestClock.adjust("1 second")
@@ -76,7 +76,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepEqual({ ...applied }, { id: tea.id, outcome: "duplicate", before: 1, record: tea })
     })),
 
-  law("what differs in scope, kind, case, summary or data is not equal", (store) =>
+  law("drafts that differ in scope, kind, case, summary or data are not duplicates", (store) =>
     Effect.gen(function*() {
       const viewer = Viewer.make({ userId: "ada", agentId: "pilot" })
       const different: ReadonlyArray<Draft> = [
@@ -94,7 +94,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.lengthOf(yield* listed(store, viewer), different.length)
     })),
 
-  law("equal drafts of one batch are one record", (store) =>
+  law("duplicate drafts in one put create one record", (store) =>
     Effect.gen(function*() {
       const puts = yield* store.put(ada, [fact("Tea"), fact("Coffee"), fact(" Tea ")])
       assert.deepStrictEqual(puts.map(({ outcome }) => outcome), ["created", "created", "duplicate"])
@@ -103,7 +103,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "after an edit, a record is the duplicate of its new text and no longer of its old one",
+    "after an update, drafts with the new text are duplicates of the record, and drafts with the old text are not",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))
@@ -116,7 +116,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("fifty equal puts at once are one record", (store) =>
+  law("fifty concurrent puts of the same fact create one record", (store) =>
     Effect.gen(function*() {
       const puts = yield* Effect.all(Array.from({ length: 50 }, () => store.put(ada, [fact("Tea")])), {
         concurrency: "unbounded"
@@ -128,7 +128,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.lengthOf(yield* listed(store, system), 1)
     })),
 
-  law("kinds that don't deduplicate keep every one, and so does an id of one's own", (store) =>
+  law("drafts of a kind without deduplication, and drafts with an id, are never taken for duplicates", (store) =>
     Effect.gen(function*() {
       yield* store.put(ada, [draft("Tea"), draft("Tea")])
       assert.lengthOf(yield* listed(store, ada), 2)
@@ -136,7 +136,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.lengthOf(yield* listed(store, ada, { kinds: ["user"] }), 3)
     })),
 
-  law("what is closed, expired or forgotten is nobody's double", (store) =>
+  law("a draft is not a duplicate of a closed, expired or forgotten record", (store) =>
     Effect.gen(function*() {
       const closed = yield* put(store, fact("Tea"))
       yield* TestClock.adjust("1 second")
@@ -151,7 +151,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.record.id, last?.record.id)
     })),
 
-  law("a double is of the one that came first and is live, whoever gave it its id", (store) =>
+  law("a duplicate resolves to the oldest live record with its text, whether that record's id was generated or given", (store) =>
     Effect.gen(function*() {
       const minted = yield* put(store, fact("Tea"))
       yield* TestClock.adjust("1 second")
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* doubled)[0], "created")
     })),
 
-  law("a record is known by what it says now, not by what it said", (store) =>
+  law("deduplication compares a draft with the current text of records, not with their earlier revisions", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, fact("Tea"))
       yield* store.update(ada, id, { body: "Coffee" })
@@ -184,7 +184,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepEqual([coffee?.outcome, coffee?.record.id], ["duplicate", id])
     })),
 
-  law("ids are those of a tenant: the same id elsewhere is another record", (store) =>
+  law("an id belongs to its tenant: the same id in another tenant is a separate record", (store) =>
     Effect.gen(function*() {
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
       yield* put(store, draft("here", { id: id("one") }))

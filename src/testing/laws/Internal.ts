@@ -13,7 +13,7 @@ const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "
 /** The laws of the library's own rows. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "the library's own rows are seen, found, changed and counted by no viewer, whatever its reach",
+    "only System can read, find, count or change records of scope Internal; no other viewer can, whatever its reach",
     (store) =>
       Effect.gen(function*() {
         const query = { text: "tea", explain: true }
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the library lists its own rows, changes them in one batch with a viewer's, and erases them whole",
+    "System can list records of scope Internal, write them in one batch with a viewer's records, and purge them",
     (store) =>
       Effect.gen(function*() {
         const own = yield* put(store, row("own"), system)
@@ -61,7 +61,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the library's own rows await no vector", (store) =>
+  law("texts of records of scope Internal are never pending for a vector", (store) =>
     Effect.gen(function*() {
       yield* put(store, row("own"), system)
       if (Option.isNone(store.vectors)) return assert.isFalse(store.capabilities.vector)

@@ -27,7 +27,7 @@ const write = (store: Service, id: MemoryId, summary: string, body = "", viewer:
 
 /** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
-  law("a link and a name in a text lead from one record to the other, and back", (store) =>
+  law("links returns a record's links and the [[wikilinks]] of its body, at both ends", (store) =>
     Effect.gen(function*() {
       yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
       yield* put(store, draft("x", { id: cup, summary: "Cup", links: [{ to: pot, type: "stands_by", weight: 0.5 }] }))
@@ -48,7 +48,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a record is meant by its id, else by its summary in any case, spacing and form, be it behind folders",
+    "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
     (store) =>
       Effect.gen(function*() {
         const texts = [
@@ -74,7 +74,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "nobody links to himself, by id or by name, and each end is told once of a type",
+    "links omits a record's links to itself, and returns each target once per link type",
     (store) =>
       Effect.gen(function*() {
         const links = [{ to: tea, type: "x", weight: 1 }, { to: cup, type: "x", weight: 0.5 }, {
@@ -94,7 +94,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "what is written, renamed, edited, forgotten and purged is linked as it now stands",
+    "links reflects every put, rename, edit, forget and purge of the records at both ends",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")
@@ -120,7 +120,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "of several of one name the one of the same scope is meant, then the newest, then the first by id",
+    "a [[wikilink]] that names several records resolves to the one of the same scope, else the newest, else the first by id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // two
@@ -142,7 +142,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a link whose end is out of sight, closed, not yet true or expired is none, and its name is free for another",
+    "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
     (store) =>
       Effect.gen(function*() {
         const his = { scope: { userId: "bob" } }
@@ -171,7 +171,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a record that is closed, not yet true or expired refers to nobody", (store) =>
+  law("links omits links that come from a record that is closed, not yet valid or expired", (store) =>
     Effect.gen(function*() {
       yield* TestClock.setTime(2_000)
       yield* write(store, tea, "Tea")

@@ -13,7 +13,7 @@ import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 
 /** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
-  law("a list is newest first: by the last change, else by arrival, then by id", (store) =>
+  law("list orders records newest first, by updatedAt or else createdAt, then by id", (store) =>
     Effect.gen(function*() {
       const names = ["a", "b", "c", "d"]
       yield* Effect.forEach(names, (name) =>
@@ -30,7 +30,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), [...latest, "d", "c", "a"])
     })),
 
-  law("a page is 20 unless said, and tells whether there is more", (store) =>
+  law("list returns 20 records by default, and a cursor only if there are more", (store) =>
     Effect.gen(function*() {
       yield* store.put(ada, Array.from({ length: 21 }, (_, n) => draft(String(n))))
       const first = yield* store.list(ada, {})
@@ -42,7 +42,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* store.list(bob, {}), { items: [] })
     })),
 
-  law("pages are complete and disjoint, while others write", (store) =>
+  law("the pages of a list contain every unchanged record exactly once while other fibers write", (store) =>
     Effect.gen(function*() {
       const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))
       for (const one of drafts) {
@@ -68,13 +68,13 @@ export const laws: ReadonlyArray<Law> = [
       assert.isFalse(seen.some((body) => body.startsWith("new") || body === "foreign"))
     })),
 
-  law("records of one millisecond are paged by id, none twice, none left out", (store) =>
+  law("the pages of a list contain each record once, even if all have the same timestamp", (store) =>
     Effect.gen(function*() {
       yield* store.put(ada, Array.from({ length: 23 }, (_, n) => draft(String(n))))
       for (const limit of [1, 5, 22, 23, 1_000]) assert.lengthOf(new Set(yield* pages(store, ada, { limit })), 23)
     })),
 
-  law("a stream is every page of the list", (store) =>
+  law("stream returns the records of all pages of list, in the same order", (store) =>
     Effect.gen(function*() {
       yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n), { importance: n % 2 })))
       for (const filter of [{}, { limit: 1 }, { limit: 7, minImportance: 1 }, { limit: 1_000 }, { kinds: ["user"] }]) {
@@ -87,7 +87,7 @@ export const laws: ReadonlyArray<Law> = [
       yield* refuses("invalid_draft", Stream.runDrain(store.stream(ada, { limit: 0 })))
     })),
 
-  law("a cursor is good for its viewer and its filter, and made by nobody else", (store) =>
+  law("list refuses a cursor of another viewer or another filter, and a string that is no cursor", (store) =>
     Effect.gen(function*() {
       yield* store.put(
         system,

@@ -23,7 +23,7 @@ import { get, id, put, system } from "../Sample.ts"
 /** The laws of random drafts and courses of events. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "any legal draft comes back as it was written",
+    "a random valid draft is stored with every field unchanged",
     (store) =>
       Effect.forEach(sample(anyDraft, 100), (draft) =>
         Effect.gen(function*() {
@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "whatever is done, by whomever, in whatever order: the answers are those of a plain model",
+    "the store answers random sequences of calls by random viewers like a simple reference model",
     (store, another) =>
       each(store, course(anything), (questions) =>
         Effect.gen(function*() {
@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "what a viewer does not see leaves no trace: all it is answered and told is that of a store that never held it",
+    "a viewer's answers and changes are those of a store without the records that it does not see, for random sequences of calls",
     (store, another) =>
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {

@@ -129,7 +129,7 @@ const badQueries: ReadonlyArray<readonly [Reason, object]> = [
 /** The laws of bad input. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a draft that is not legal is refused, for the right reason, and nothing of its batch is written",
+    "put refuses an invalid draft with the reason that fits the field, and writes nothing of its batch",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept", { id: id("kept") }))
@@ -151,7 +151,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("all that is wrong with a draft is said, not the first of it", (store) =>
+  law("the error for an invalid draft names every invalid field, not only the first", (store) =>
     Effect.gen(function*() {
       const { detail } = yield* refuses(
         "invalid_draft",
@@ -161,7 +161,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.isAtLeast(detail.issues.length, 3)
     })),
 
-  law("a patch that is not legal is refused, and changes nothing", (store) =>
+  law("update refuses an invalid patch and changes nothing", (store) =>
     Effect.gen(function*() {
       const { id: tea } = yield* put(
         store,
@@ -190,7 +190,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* get(store, ada, tea))?.revision, 1)
     })),
 
-  law("a patch has no say in scope, kind, source, id or time of arrival", (store) =>
+  law("update ignores scope, kind, source, id, createdAt and revision in a patch", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
       const more = {
@@ -207,7 +207,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, bob), [])
     })),
 
-  law("an id that is none is invalid_id, wherever it is given", (store) =>
+  law("every call with a malformed id fails with invalid_id", (store) =>
     Effect.gen(function*() {
       for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
         const bad = text as MemoryId // a tool or an untyped caller could send it
@@ -228,7 +228,7 @@ export const laws: ReadonlyArray<Law> = [
       }
     })),
 
-  law("a filter or a query that is not legal is refused", (store) =>
+  law("list, search, whyNot and history refuse an invalid filter, query or limit", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("Tea"))
       for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // an untyped caller could send it, too
@@ -239,7 +239,7 @@ export const laws: ReadonlyArray<Law> = [
       for (const limit of [0, -1, NaN, 1.5, 1e9]) yield* refuses("invalid_draft", store.history(ada, id("x"), limit))
     })),
 
-  law("ifRevision is about one draft, with an id", (store) =>
+  law("put refuses ifRevision unless there is exactly one draft, and it has an id", (store) =>
     Effect.gen(function*() {
       yield* refuses(
         "invalid_draft",
@@ -250,7 +250,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), [])
     })),
 
-  law("a mutation that is none, and a provenance that is none, are refused", (store) =>
+  law("apply refuses a malformed mutation, and put an invalid provenance", (store) =>
     Effect.gen(function*() {
       const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {
         _tag: "Restore",
@@ -266,7 +266,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a body of origin file may have 1,048,576 characters and is updated like a short one; any other has 65,536",
+    "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
     (store) =>
       Effect.gen(function*() {
         const body = `${long(100_000)} quincunx`
@@ -284,7 +284,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("what is legal at the very edge is kept", (store) =>
+  law("values at the limits of the schema are stored unchanged", (store) =>
     Effect.gen(function*() {
       const edge = {
         ...draft(long(65_536)),

@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a turn beside one with the words comes before one that stands alone; what is beside none of them is not found",
+    "search also returns turns next to a matching turn, ranked above a lone match, and no turns further away",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "what has expired, and what a viewer does not see, neither lends a turn its score nor is counted",
+    "expired and invisible records do not change the scores of neighbouring turns",
     (store, another) =>
       Effect.gen(function*() {
         const alone = yield* another
@@ -63,7 +63,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a question that names a speaker finds first what that speaker said: by first name, in any case, with or without accents, or a letter away",
+    "a search that names a speaker ranks that speaker's words first, also by first name, without accents or with a wrong letter",
     (store) =>
       Effect.gen(function*() {
         const said = (sequence: number, actor: string, body: string) =>
@@ -87,7 +87,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a question in the first person finds first what the viewer said, then what others said in the same words",
+    "a search in the first person ranks the viewer's own words first, above the same words of others",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -102,7 +102,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a question that names a time finds first what was true then", (store) =>
+  law("a search that names a time ranks records valid at that time first", (store) =>
     Effect.gen(function*() {
       yield* TestClock.setTime(Date.UTC(2024, 0, 10))
       yield* store.put(ada, [
@@ -122,7 +122,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a name that is written as one word is found as a whole before its parts, and a lone character where nothing else is asked",
+    "search ranks a record with the whole identifier first (8.104.8, C++, user_id, .env), and finds a single letter (R)",
     (store) =>
       Effect.gen(function*() {
         const notes = [
@@ -151,7 +151,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the weights of a query decide among what its words find alike", (store) =>
+  law("the weights of a query decide the order and minScore among records that match its text equally", (store) =>
     Effect.gen(function*() {
       yield* store.put(ada, [
         draft("green tea, one", { importance: 0.9 }),
@@ -168,7 +168,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed, and shown where the query does not fold",
+    "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "any vector of finite numbers is a question, whatever its length",
+    "a search by vector accepts finite query vectors of any magnitude and returns finite scores of 0..1",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, [draft("green tea"), draft("the night train")])
@@ -222,7 +222,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "a text keeps the vector it has, which nobody can change; with the last of a model its length is free",
+    "a text keeps its first vector; once the last vector of a model is purged, vectors of other dimensions may be attached",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("green tea"))
@@ -249,7 +249,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "doubles of the nearest take nobody's place, however many; `awaiting` counts what the viewer sees",
+    "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Array.from({ length: 130 }, (_, n) => draft(`${"-".repeat(n)} green tea`)))

@@ -9,7 +9,7 @@ import { ada, draft, found, id, listed, put, system, whyNot } from "../Sample.ts
 /** The laws of filters, search and `whyNot`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "every clause of a filter keeps out what it says, in list, search and stream alike; clauses add up",
+    "list and search apply every clause of a filter, and return only records that pass all of them",
     (store) =>
       Effect.gen(function*() {
         yield* put(
@@ -88,7 +88,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a search without text is by recency, like the list", (store) =>
+  law("search without a text returns records by recency, like list", (store) =>
     Effect.gen(function*() {
       for (const body of ["one", "two", "three"]) {
         yield* put(store, draft(body))
@@ -100,7 +100,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.isTrue(leftOut.limit === 1 || leftOut.exact === false)
     })),
 
-  law("a text without a usable word finds nothing", (store) =>
+  law("search for a text without an indexable word returns no hits", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("the tea and a"))
       for (const text of ["", "  ", "the", "a", "?!", "\u0000", "—"]) {
@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "search reads summary, body and tags, in every script, whatever the case and the accents",
+    "search matches words of summary, body and tags in every script, ignoring case and accents",
     (store) =>
       Effect.gen(function*() {
         const bodies = [
@@ -149,7 +149,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "hits come best first, with scores of 0..1; the more, the rarer and the shorter, the better",
+    "search orders hits by score, which is 0..1; a short record with all words of the query comes first",
     (store) =>
       Effect.gen(function*() {
         const best = "green tea"
@@ -170,7 +170,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("equal scores are in order of recency, then of id, every time", (store) =>
+  law("search orders hits of equal score by recency, then by id", (store) =>
     Effect.gen(function*() {
       const weights = { lexical: 1, recency: 0 }
       const ids = ["a", "b", "c", "d"].map((name) => id(name))
@@ -184,7 +184,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "what was cut off is counted: by the limit, which is 20 unless said, and by the budget",
+    "search returns 20 hits by default, and leftOut counts the hits cut off by the limit and by the budget",
     (store) =>
       Effect.gen(function*() {
         const words = Array.from({ length: 26 }, (_, n) => String.fromCharCode(97 + n).repeat(8))
@@ -199,7 +199,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "minScore keeps out what scores less; explain tells what the score is made of",
+    "search omits hits below minScore, and explains scores only if explain is set",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(
@@ -219,7 +219,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("an update is found by its new words, not by its old ones", (store) =>
+  law("search finds an updated record by its new words and not by its old ones", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Tea", { tags: ["hot"] }))
       yield* store.update(ada, id, { body: "Coffee", tags: ["black"] })
@@ -229,7 +229,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "hybrid answers by words; a store without vectors says that this leg is missing, and refuses the mode vector",
+    "hybrid search without vectors answers by words and reports the failed vector leg; mode vector then fails with unsupported",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
@@ -248,7 +248,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("whyNot names what kept a record out, and is None of a hit", (store) =>
+  law("whyNot returns the reason that keeps a record out of a search, and None for a hit", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const { id: tea } = yield* put(store, draft("green tea", { tags: ["hot"], data: { n: 1 } }), ada, { trust: 2 })

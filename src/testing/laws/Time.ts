@@ -8,7 +8,7 @@ import { ada, draft, fact, found, get, listed, put, system, whyNot } from "../Sa
 /** The laws of expiry and valid time. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "what has expired is absent everywhere, from that very millisecond, whatever is asked",
+    "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Bread is in the oven", { expiresAt: 60_000, data: { n: 1 } }))
@@ -33,7 +33,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("System sees what has expired, until it is compacted", (store) =>
+  law("System can read an expired record until compact erases it", (store) =>
     Effect.gen(function*() {
       const bread = yield* put(store, draft("Bread", { expiresAt: 1_000 }))
       yield* TestClock.adjust("1 second")
@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, system), [])
     })),
 
-  law("the id of what has expired may be put again", (store) =>
+  law("a put under the id of an expired record creates a new record", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Bread", { expiresAt: 1_000 }))
       yield* TestClock.adjust("1 second")
@@ -54,7 +54,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), ["Cake"])
     })),
 
-  law("what would be expired already is not written", (store) =>
+  law("put and update refuse an expiresAt that is not in the future", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const { id } = yield* put(store, draft("Tea"))
@@ -66,7 +66,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "asOf answers by valid time: from validAt, before invalidAt, closed records included",
+    "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -88,7 +88,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a closed record is out of list and search, and still there by id", (store) =>
+  law("list and search omit a closed record unless `closed: true` is given; get returns it", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, fact("Lives in Bern"))
       yield* TestClock.adjust("1 second")
@@ -107,7 +107,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "System is shown every record, true now or not; asOf narrows for it as for all",
+    "list as System returns records whatever their valid time; asOf narrows it to those valid then",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -120,7 +120,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("what is expired, closed or another's takes no place from what is not", (store) =>
+  law("expired, closed and invisible records do not use up the limit of list and search", (store) =>
     Effect.gen(function*() {
       const crowd = Array.from({ length: 1_000 }, (_, n) =>
         draft(`tea ${n}`, [{ expiresAt: 1_000 }, { invalidAt: 500 }, { scope: { userId: "bob" } }][n % 3]))

@@ -20,7 +20,7 @@ const trashed = (store: Service, viewer: Viewer.Any = ada, filter: MemoryFilter 
 /** The laws of the trash. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
+    "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
     (store) =>
       Effect.gen(function*() {
         const [tea, coffee, water] = yield* Effect.forEach(
@@ -44,7 +44,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "everything that is listed as forgotten can be restored, and then is what it was",
+    "every record listed as forgotten can be restored, with the content that it last had",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea", { tags: ["hot"], data: { n: 1 }, invalidAt: 5 }))
@@ -71,7 +71,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a viewer is shown what it sees of the trash, of its tenant, and what every clause of the filter means",
+    "list with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
     (store) =>
       Effect.gen(function*() {
         const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the trash has pages and a stream like any list; its cursor is no cursor of another",
+    "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
     (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n))))
@@ -133,7 +133,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "what is purged, put again or expired is not listed as forgotten; the library is shown what has expired",
+    "list with `forgotten: true` omits purged, re-created and expired records; for System it includes the expired ones",
     (store) =>
       Effect.gen(function*() {
         const names = ["purged", "forgotten and purged", "put again", "expired", "forgotten"]
@@ -151,7 +151,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "forgotten instructions, and rows of the library's own, are in nobody's trash but the library's",
+    "only System can list forgotten instructions and forgotten records of scope Internal",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { tags: ["instructions"] })
@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "compaction leaves what was forgotten until the trash is over, counted from when it was forgotten, then erases it",
+    "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
     (store) =>
       Effect.gen(function*() {
         const trash = Duration.toMillis(yield* Trash)

@@ -47,7 +47,7 @@ const by = (...vector: ReadonlyArray<number>): MemoryQuery => ({ mode: "vector",
 /** The laws of vectors. */
 export const laws: ReadonlyArray<Law> = [
   ofVectors(
-    "the models of a tenant are those that have a vector of it, and no other tenant's",
+    "vectors.models returns the models that have a vector in that tenant",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))
@@ -65,7 +65,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
   ofVectors(
-    "each live text wants one vector of a model, whoever has it; an edit wants a new one",
+    "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))
@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "the nearest record has all that the vector leg has to give, and nobody has more",
+    "in hybrid search the nearest record has the highest vector relevance, and scores are proportional to the cosine",
     (store, vectors) =>
       Effect.gen(function*() {
         const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "one tenant's vectors neither serve another tenant, nor change its pending texts, nor fix its dimensions",
+    "the vectors of one tenant affect neither search, nor pending texts, nor dimensions in another tenant",
     (store, vectors) =>
       Effect.gen(function*() {
         const [here, there] = [yield* put(store, draft("green tea")), yield* put(store, draft("green tea"), elsewhere)]
@@ -153,7 +153,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "nearest first, by cosine; what has no vector of the model is counted, not found",
+    "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))
@@ -176,7 +176,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "hybrid finds by word and by meaning, and by words alone where nothing has a vector",
+    "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))
@@ -196,7 +196,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "what a viewer, a filter or the time keeps out takes nobody's place",
+    "records excluded by viewer, filter or time do not use up the limit of a search by vector",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* put(store, draft("tea on the train"))
@@ -220,7 +220,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "an edited or forgotten text is no longer found by its vector; a purged one has none",
+    "search does not find an updated or forgotten record by its old vector, and purge deletes the vector",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))
@@ -239,7 +239,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "vectors that cannot be compared are refused, and nothing is kept of them",
+    "attach and search refuse vectors that are empty, not finite or of other dimensions, and attach then stores none",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id, ...record } = yield* put(store, draft("green tea"))

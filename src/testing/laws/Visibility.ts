@@ -36,7 +36,7 @@ const sights: ReadonlyArray<readonly [viewer: Viewer.Any, sees: ReadonlyArray<st
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "exact sees what asks for no more than it has, within what has all that it asks for; no tenant another's",
+    "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)
@@ -57,7 +57,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a query's scope narrows to it and what is narrower, and never widens", (store) =>
+  law("the scope of a filter narrows list and search to that scope and narrower ones, and never shows more than the viewer sees", (store) =>
     Effect.gen(function*() {
       yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
       const seen = (viewer: Viewer.Any, scope: MemoryScope) =>
@@ -73,7 +73,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* seen(Viewer.make({ userId: "ada", reach: "within" }), "global"), [])
     })),
 
-  law("ids of a scope are compared after NFC, and else byte for byte", (store) =>
+  law("ids of a scope are compared byte for byte after NFC normalisation", (store) =>
     Effect.gen(function*() {
       const composed = Viewer.make({ userId: "Zoe\u0308", tenant: "caf\u00e9" })
       const decomposed = Viewer.make({ userId: "Zo\u00eb", tenant: "cafe\u0301" })
@@ -86,7 +86,7 @@ export const laws: ReadonlyArray<Law> = [
       }
     })),
 
-  law("legal but tricky ids stay apart", (store) =>
+  law("users, agents and tenants whose ids differ only in case, width or punctuation do not share records", (store) =>
     Effect.gen(function*() {
       const users = [
         "Bob",
@@ -124,7 +124,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "an id with a slash is one id: never a path through other ids, and seen by nobody else",
+    "an id with a slash is one id of a scope, and never the same as a scope of several ids",
     (store) =>
       Effect.gen(function*() {
         const scopes: ReadonlyArray<MemoryScope> = [
@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a viewer writes only where it sees", (store) =>
+  law("put fails with invalid_scope in a scope that the viewer does not see", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Tea"))
       const within = Viewer.make({ userId: "ada", reach: "within" })
@@ -176,7 +176,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "what is invisible is absent: no read shows it, no write reaches it, no error tells it from nothing",
+    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
     (store) =>
       Effect.gen(function*() {
         const secret = yield* put(store, fact("Tea is a secret", { tags: ["secret"] }), ada)
@@ -226,7 +226,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a record under the id of an erased one in another scope starts without uses", (store) =>
+  law("a record put under the id of a purged record of another scope has a use count of 0", (store) =>
     Effect.gen(function*() {
       const again = id("again")
       yield* store.put(ada, [draft("hers", { id: again })])
@@ -239,7 +239,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* store.uses(bob, [again]))[0]?.count, 1)
     })),
 
-  law("an equal record of somebody else is not a double, and not told", (store) =>
+  law("a draft equal to another user's record is no duplicate and creates a record of its own", (store) =>
     Effect.gen(function*() {
       const hers = yield* put(store, fact("Tea"))
       const [his] = yield* store.put(bob, [fact("Tea", { scope: { userId: "bob" } })])
@@ -248,7 +248,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "scores, places and what was left out are those of a store without the foreign records",
+    "scores, order, leftOut and whyNot are those of a store without the records that the viewer does not see",
     (store, another) =>
       Effect.gen(function*() {
         const alone = yield* another

@@ -29,7 +29,7 @@ const pilot = Viewer.make({ userId: "ada", agentId: "pilot" })
 
 /** The laws of put and update. */
 export const laws: ReadonlyArray<Law> = [
-  law("what is put is what is got, in every field", (store) =>
+  law("put stores every field of the draft, and get returns the same record", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const [{ outcome, record }] = yield* one(store.put(pilot, [whole], { origin: "agent", trust: 2 }))
@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a draft that says little: kind's importance, true from now on, revision 1, written by the user",
+    "put fills omitted fields: the kind's importance, validAt now, revision 1, origin user and trust 1",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")
@@ -74,7 +74,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a summary that is not given is cut from the body at a word, and marked as derived",
+    "put derives an omitted summary from the start of the body, and marks it as derived",
     (store) =>
       Effect.gen(function*() {
         const body = "word ".repeat(100)
@@ -88,14 +88,14 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("where a record comes from is said by the writing path, never by a draft", (store) =>
+  law("put takes origin and trust from its options, never from the draft", (store) =>
     Effect.gen(function*() {
       const claim = { reference: "r", origin: "instructions", trust: 0 } // more than a draft may say
       const record = yield* put(store, draft("trust me", { source: claim }), ada, { origin: "import", trust: 3 })
       assert.deepEqual({ ...record.source }, { reference: "r", origin: "import", trust: 3 })
     })),
 
-  law("a kind that is in no table is kept", (store) =>
+  law("put accepts a kind that is not registered, with importance 0.5", (store) =>
     Effect.gen(function*() {
       const record = yield* put(store, draft("Leek soup", { kind: "recipe", data: { minutes: 25 } }))
       assert.strictEqual(record.kind, "recipe")
@@ -103,7 +103,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a put with an id replaces the whole record; when it came and since when it holds stay",
+    "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, { ...whole, scope: { userId: "ada" } })
@@ -135,7 +135,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("an update changes what it names: undefined leaves alone, null clears", (store) =>
+  law("update changes only the fields of the patch: undefined leaves a field as it is, null removes it", (store) =>
     Effect.gen(function*() {
       const before = yield* put(store, { ...whole, scope: { userId: "ada" } }, ada, { origin: "import", trust: 2 })
       yield* TestClock.adjust("1 second")
@@ -172,7 +172,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a derived summary follows the body; a given one stays, and ends the deriving",
+    "update of the body also updates a derived summary, and leaves a given summary as it is",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))
@@ -183,7 +183,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a record is as little to be trusted as the worst that wrote it", (store) =>
+  law("a record has the trust of its least trusted writer", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Tea"), ada, { trust: 2 })
       const update = (trust: 0 | 1 | 3) =>
@@ -194,7 +194,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "what a caller does later to what it passed or was given does not reach the store",
+    "changing a draft after put, or a returned record, does not change the stored record",
     (store) =>
       Effect.gen(function*() {
         const mine = {
@@ -241,7 +241,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("instructions are read-only, but for their own path", (store) =>
+  law("writes to instructions fail with read_only unless their origin is instructions", (store) =>
     Effect.gen(function*() {
       const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
       yield* put(store, rules, ada, { origin: "instructions", trust: 0 })
@@ -263,7 +263,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "the id of forgotten instructions stays theirs: nobody else takes or purges it, and they come back",
+    "the id of forgotten instructions can be put, purged and restored only with origin instructions",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -285,7 +285,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a touch counts a use and writes nothing", (store) =>
+  law("touch counts a use and does not change the record", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("Tea"))
       const coffee = yield* put(store, fact("Coffee"))
