@@ -41,8 +41,8 @@ const edit = (root: string, from: string, to: string) =>
   })
 
 for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
-  describe(`a clock that is set ${name} a day`, () => {
-    it.scopedLive("hides no edit by hand and no write of another process, and leaves every revision in order", () =>
+  describe(`a vault whose system clock is set ${name} by a day`, () => {
+    it.scopedLive("still reads edits by hand and writes of another process, and keeps revisions in order", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable
@@ -73,7 +73,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("lets a lock that was left behind be taken, however it is set while another waits", () =>
+    it.scopedLive("still takes over a stale lock while another writer waits for it", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable
@@ -94,7 +94,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("takes no lock from a holder that lives", () =>
+    it.scopedLive("never takes the lock from a live holder", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable

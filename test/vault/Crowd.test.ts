@@ -20,9 +20,9 @@ const names = ["ann", "bob", "cy", "dee", "eve", "flo", "gus", "hal"].slice(0, t
 const processes = names.length
 const rounds = times(3, 25)
 
-describe("several processes, one vault", () => {
+describe("a vault shared by several processes", () => {
   it.scopedLive(
-    "nothing is lost, nothing twice, every revision counts, and each comes to see what the others wrote",
+    "loses and duplicates no write, counts every revision, and shows each process the writes of the others",
     () =>
       Effect.gen(function*() {
         const root = yield* place

@@ -37,12 +37,12 @@ const law = (title: string, check: (root: string) => Effect.Effect<void, unknown
 const write = (root: string, content: string | Uint8Array) => fs.writeFileSync(path.join(root, at), content)
 const text = (root: string) => fs.readFileSync(path.join(root, at), "utf8")
 
-describe("a file that the history knows and nobody can read", () => {
+describe("a damaged file of a record that the history knows", () => {
   for (const [name, damage] of Object.entries(damages)) {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `is served as its last good revision, with its history, and reported: ${name} ${when}`,
+        `is served as its last good revision, with its history, and reported as an issue: ${name} ${when}`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -103,7 +103,7 @@ describe("a file that the history knows and nobody can read", () => {
         assert.deepStrictEqual(yield* store.history(system, one), [])
       }))
 
-    law(`is restored by repair, which says first what it would do: ${name}`, (root) =>
+    law(`is restored by vault.repair, which without \`write\` only reports what it would do: ${name}`, (root) =>
       Effect.gen(function*() {
         const whole = text(root)
         write(root, damage(whole))
@@ -122,7 +122,7 @@ describe("a file that the history knows and nobody can read", () => {
       }))
   }
 
-  law("may have all three markers of a conflict in a fence, or one of them anywhere", (root) =>
+  law("a body with conflict markers in a code fence, or with a single marker, is not taken for a merge conflict", (root) =>
     Effect.gen(function*() {
       const whole = text(root)
       const { store, vault } = yield* opened(root)
@@ -135,8 +135,8 @@ describe("a file that the history knows and nobody can read", () => {
     }))
 })
 
-describe("a note of which a part has no meaning", () => {
-  it.scopedLive("is a record, and partial by verify; a file that is no record is ignored, one that rots has drifted", () =>
+describe("vault.verify", () => {
+  it.scopedLive("reports partly readable frontmatter as partial and later damage as drifted, and ignores a folder named like a note", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -154,9 +154,9 @@ describe("a note of which a part has no meaning", () => {
     }))
 })
 
-describe("an older file", () => {
+describe("an older version of a record's file", () => {
   law(
-    "brought back while nothing runs is the next revision, and the latest text is history",
+    "copied back while no process runs becomes the next revision, and the newer text stays in the history",
     (root) =>
       Effect.gen(function*() {
         const second = text(root)
@@ -172,7 +172,7 @@ describe("an older file", () => {
   )
 
   law(
-    "left by a writer that died after its acknowledgement is replaced by what was acknowledged",
+    "left by a writer that died after acknowledging a write is replaced by the acknowledged version",
     (root) =>
       Effect.gen(function*() {
         const copy = yield* place
@@ -210,8 +210,8 @@ describe("an older file", () => {
   )
 })
 
-describe("a file that a hand took away", () => {
-  it.scoped("is forgotten: absent at once, after a restart too, and restorable", () =>
+describe("a record whose file is deleted by hand", () => {
+  it.scoped("is forgotten at once, stays forgotten after a restart, and can be restored", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* filled(root)
@@ -237,9 +237,9 @@ describe("a file that a hand took away", () => {
     }))
 })
 
-describe("a vault that lost its hidden folder", () => {
+describe("a vault whose .effect-memory folder is deleted", () => {
   law(
-    "loses no record: origin file, trust 2, one issue that says so, until they are adopted",
+    "keeps every record, with origin file and trust 2 and one issue, until the records are adopted",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

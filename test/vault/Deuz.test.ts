@@ -23,8 +23,8 @@ const day = 1_717_286_400_000
 /** A minute after its records were written, when all but none of them is live. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
-describe("a vault of Deuz's", () => {
-  it.scoped("opens where it stands, each record in its scope and under its old id", () =>
+describe("a vault written by Deuz", () => {
+  it.scoped("opens unchanged on disk, with each record in its scope and under an id derived from the old one", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const before = files(root)
@@ -48,7 +48,7 @@ describe("a vault of Deuz's", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scoped("says all that it said: text, times, worth, metadata", () =>
+  it.scoped("is read with its text, times, importance and metadata", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const record = yield* the(store, system, id(berlin))
@@ -76,7 +76,7 @@ describe("a vault of Deuz's", () => {
       assert.deepInclude(yield* the(store, system, id(chat)), { kind: "episodic", importance: 0.5 })
     }))
 
-  it.scoped("a tag that Deuz garbled costs itself, and not the record", () =>
+  it.scoped("drops a tag that Deuz wrote malformed, and keeps the record", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const half = yield* the(store, system, id(chat))
@@ -86,7 +86,7 @@ describe("a vault of Deuz's", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a user sees all that is narrower; what is closed or expired is out of sight", () =>
+  it.scoped("a viewer of reach within sees the user's narrower scopes; closed and expired records are not listed", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -98,7 +98,7 @@ describe("a vault of Deuz's", () => {
       assert.isUndefined(yield* get(store, user, id(expired)))
     }))
 
-  it.scoped("moves a record to its place with the next write, and it stays the same record", () =>
+  it.scoped("a record's next write moves its file to the path of its scope, and keeps its id and history", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const all = [sla, berlin, edited, chat, closed, expired, refund, sister]
@@ -129,7 +129,7 @@ describe("a vault of Deuz's", () => {
       assert.isUndefined(yield* get(store, Viewer.make({ userId: "u_123", reach: "within" }), id(chat)))
     }))
 
-  it.scoped("the links that its callers kept lead by its old ids, where both ends are seen, wherever they lie", () =>
+  it.scoped("links by old ids resolve before and after a move, if the viewer sees both ends", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const both = Viewer.make({ userId: "u_123", agentId: "support-bot" })
@@ -140,7 +140,7 @@ describe("a vault of Deuz's", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("an id that could be ours is Deuz's all the same, and what has expired goes as it does in any vault", () =>
+  it.scoped("an old id that is a ULID is still treated as Deuz's, and expired records are erased as in any vault", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
@@ -157,7 +157,7 @@ describe("a vault of Deuz's", () => {
       assert.isTrue(fs.existsSync(path.join(root, "agents", "support-bot", `${id(ulid)}.md`)))
     }))
 
-  it.scoped("an edit in a record's old place is its next revision", () =>
+  it.scoped("an edit of a file at its old path becomes the next revision of the record", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const { store, vault } = yield* opened(root)
@@ -171,7 +171,7 @@ describe("a vault of Deuz's", () => {
       assert.lengthOf(yield* store.history(system, id(sla)), 2)
     }))
 
-  it.scoped("a file in the root that claims a scope is a record of that scope, whether or not Deuz wrote it", () =>
+  it.scoped("a file in the root folder whose frontmatter names a scope belongs to that scope, whoever wrote it", () =>
     Effect.gen(function*() {
       const root = yield* place
       const head = { id: "\"one\"", kind: "semantic", createdAt: "1", userId: "ada" }
@@ -207,7 +207,7 @@ describe("a vault of Deuz's", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
     }))
 
-  it.scoped("an empty text is a record called by its id, and a time loses the fraction of a millisecond", () =>
+  it.scoped("a file without a body is a record whose summary is its id, and fractions of a millisecond are dropped", () =>
     Effect.gen(function*() {
       const root = yield* place
       const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"

@@ -21,7 +21,7 @@ const day = 1_717_286_400_000
 /** A minute after its records were written, when all but none of them is live. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
-describe("the vectors that Deuz left", () => {
+describe("vectors in a vault written by Deuz", () => {
   const model = "text-embedding-004"
   const vectorsOf = (store: MemoryStore.Service, ids: ReadonlyArray<string>) =>
     Effect.gen(function*() {
@@ -31,7 +31,7 @@ describe("the vectors that Deuz left", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("are those of its texts, but for a text that has changed and a vector of another length", () =>
+  it.scoped("are used for the texts they were computed from, unless the text has changed or the dimensions differ", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")
@@ -49,7 +49,7 @@ describe("the vectors that Deuz left", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)
     }))
 
-  it.scoped("are ours from then on: over a reopening, a move, and the loss of Deuz's file", () =>
+  it.scoped("remain after the vault is reopened, a file is moved and Deuz's vector file is deleted", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       yield* Effect.scoped(Effect.gen(function*() {
@@ -63,7 +63,7 @@ describe("the vectors that Deuz left", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("whose record names no model are of the one that the options name, unless the text has changed", () =>
+  it.scoped("that name no model belong to the model in `deuzModel`, unless the text has changed", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz
@@ -80,7 +80,7 @@ describe("the vectors that Deuz left", () => {
       }
     }))
 
-  it.scoped("that cannot be read are an issue, and nothing else", () =>
+  it.scoped("in an unreadable file are reported as one issue, and the vault opens without them", () =>
     Effect.gen(function*() {
       for (const text of ["{\"f1c2", "[1]", "\"x\"", ""]) {
         yield* TestClock.setTime(day)
@@ -97,7 +97,7 @@ describe("the vectors that Deuz left", () => {
       }
     }))
 
-  it.scoped("what in them is no vector costs itself only", () =>
+  it.scoped("are each skipped if they are not an array of numbers, and the others are used", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       fs.writeFileSync(

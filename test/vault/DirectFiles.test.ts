@@ -1,4 +1,4 @@
-/** Files reached at once are reached as through the platform's service, and hold the event loop for no longer. */
+/** Synchronous file access gives the same results as the platform's FileSystem service, and yields to the event loop. */
 import { NodeContext } from "@effect/platform-node"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -68,8 +68,8 @@ const state = (root: string) =>
     return `${name} ${stat.isFile() ? stat.size : stat.isDirectory() ? "folder" : "link"}`
   })
 
-describe("files reached at once", () => {
-  it.scoped("are as through the service after every call, and a call that fails there fails here, with the same reason", () =>
+describe("DirectFiles", () => {
+  it.scoped("has the same effect as the FileSystem service for every call, and fails where it fails, with the same reason", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       for (const [name, call] of calls) {
@@ -88,7 +88,7 @@ describe("files reached at once", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("are the service's where it is another than Node's own: a wrapper of it is asked for each call", () =>
+  it.scoped("calls the given FileSystem service if that wraps or replaces Node's own", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const wrappers: ReadonlyArray<Partial<FileSystem.FileSystem>> = [
@@ -103,7 +103,7 @@ describe("files reached at once", () => {
       assert.isDefined((yield* DirectFiles.make(service)).linkStatNow)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("let the event loop turn after 64 calls, however many fibers make them", () =>
+  it.scoped("yields to the event loop after 64 calls, however many fibers make them", () =>
     Effect.gen(function*() {
       const files = DirectFiles.direct(yield* FileSystem.FileSystem)
       const root = yield* filled
@@ -125,8 +125,8 @@ describe("files reached at once", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 })
 
-describe("a program that has the platform in its bundle", () => {
-  it.effect("has the files of the service that it names as Node's own reached at once, and those of no other", () =>
+describe("DirectFiles in a bundled program", () => {
+  it.effect("accesses files directly for the service that NodeFiles names, and for no other", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

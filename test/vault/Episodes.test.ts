@@ -9,8 +9,8 @@ import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { files, opened, place } from "./Place.ts"
 
-describe("an episode and a reflection in a vault", () => {
-  it.scopedLive("are edited by hand, and what the kind's Schema refuses is served as it last was until it is mended", () =>
+describe("an episode in a vault", () => {
+  it.scopedLive("can be edited by hand, and an edit that its kind's Schema refuses leaves the last valid version until it is fixed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

@@ -257,12 +257,12 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
 /** Distance between the damages that are tried. The soak tries all, and each turned bit in two of four states of the vault. */
 const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
 
-describe("a vault of which one file is damaged", () => {
+describe("a vault in which one file is damaged", () => {
   for (const isClosed of [true, false]) {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "beneath an open vault" : "while it is closed"
       const state = isClosed ? "that was closed" : "whose writer died"
-      it.scopedLive(`${state} loses no record and no revision that a file still has: ${when}`, () =>
+      it.scopedLive(`${state} keeps every record and revision that some file still holds: ${when}`, () =>
         Effect.gen(function*() {
           const vault = yield* made(isClosed)
           const all = filesOf(vault.root).filter((file) => !/\/lock$|\/turns\//.test(file)).flatMap((file) =>
@@ -277,7 +277,7 @@ describe("a vault of which one file is damaged", () => {
     }
   }
 
-  it.scopedLive("opens or is refused untouched where both files with the key are damaged", () =>
+  it.scopedLive("opens or fails, and then changes no file, if both copies of its manifest are damaged", () =>
     Effect.gen(function*() {
       const vault = yield* made(true)
       const manifests = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]

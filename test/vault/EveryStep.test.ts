@@ -1,6 +1,6 @@
 /**
- * A writer that stops before any one of its calls to the disk, for longer than its lock lasts, and wakes after others have
- * written: one that had the vault open, and where the history is worth a compaction another that opens it then.
+ * A writer that stalls before one of its disk calls for longer than its lock lasts and continues after others have written. Either
+ * it already had the vault open, or another process opens the vault meanwhile and compacts the history.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -99,10 +99,10 @@ const listed = (store: Service) =>
   )
 const state = ({ store }: Opened) => Effect.all([past(store), listed(store)])
 
-describe("a writer that stops before a call to the disk until its lock was taken and others wrote", () => {
+describe("a writer that stalls before a disk call until another has taken its lock and written", () => {
   // those that write the most, or all
   for (const [name, operation] of Object.entries(operations).slice(0, times(2, Infinity))) {
-    it.scopedLive(`overwrites nothing that they acknowledged, and has its own write in order or none of it: ${name}`, () =>
+    it.scopedLive(`overwrites no acknowledged write of others, and its own write is done in order or not at all: ${name}`, () =>
       Effect.gen(function*() {
         const template = yield* filled(operation.long)
         for (let stop = 1, reached = true; reached; stop++) {

@@ -1,4 +1,7 @@
-/** Claims, which the vault's lock is made of: one that another takes away at any moment, and one where each name of a file has an inode. */
+/**
+ * The lock file of a vault: another process may take the lock away at any moment, and a disk may give each name of a file its own
+ * inode.
+ */
 import { NodeContext } from "@effect/platform-node"
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -43,7 +46,7 @@ const oneName = (): Partial<FileSystem.FileSystem> => ({
   link: () => Effect.fail(failure)
 })
 
-describe("a claim that stands still", () => {
+describe("a writer that stalls while it takes the lock", () => {
   for (
     const [name, hasOneName, isStep] of [
       ["once its lock has a name", false, (method: string, at: string) => method === "stat" && isLock(at)],
@@ -54,7 +57,7 @@ describe("a claim that stands still", () => {
       ]
     ] as const
   ) {
-    it.scopedLive(`${name}, until another has the lock, leaves that one's alone and waits for it`, () =>
+    it.scopedLive(`${name} leaves the lock of the next holder alone and waits for it`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -91,7 +94,7 @@ describe("a claim that stands still", () => {
       }))
   }
 
-  it.scopedLive("and then cannot write, where a file has one name, leaves another's lock alone as well", () =>
+  it.scopedLive("and then fails to write the lock file, leaves the lock of the next holder alone", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -116,8 +119,8 @@ describe("a claim that stands still", () => {
     }))
 })
 
-describe("a lock on a disk where each name of a file has an inode number of its own", () => {
-  it.scopedLive("a lock is taken and left like any other, and nobody takes it from itself", () =>
+describe("a lock on a disk that gives each name of a file its own inode number", () => {
+  it.scopedLive("is taken and released as usual, and never taken from its own holder", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()
@@ -153,7 +156,7 @@ describe("a lock on a disk where each name of a file has an inode number of its 
     }))
 })
 
-describe("temporary files of a turn that was ended", () => {
+describe("leftover files of an ended writer folder", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -167,7 +170,7 @@ describe("temporary files of a turn that was ended", () => {
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`keeps nobody from ending the next one of its process: ${name}`, () =>
+    it.scopedLive(`do not prevent ending the next folder of the same process: ${name}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -188,12 +191,12 @@ describe("temporary files of a turn that was ended", () => {
   }
 })
 
-describe("a process whose turn is swept away while it lives", () => {
+describe("a live process whose folder below turns is deleted", () => {
   const turns = (root: string) => path.join(root, ".effect-memory/turns")
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))
 
-  it.scopedLive("goes on writing, with another file of its own", () =>
+  it.scopedLive("keeps writing, with a new claim file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -208,7 +211,7 @@ describe("a process whose turn is swept away while it lives", () => {
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("before any call of a write, has it written, and what it forgets is gone", () =>
+  it.scopedLive("before any disk call of a write still completes that write, and its forgotten record is gone", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {
@@ -241,8 +244,8 @@ describe("a process whose turn is swept away while it lives", () => {
     }))
 })
 
-describe("two processes with one seed", () => {
-  it.scopedLive("have a file each, and one that is dead does not keep its lock alive by the other", () =>
+describe("two processes with the same random seed", () => {
+  it.scopedLive("have separate claim files, and the lock of a dead one does not look alive through the other", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -262,7 +265,7 @@ describe("two processes with one seed", () => {
       assert.isFalse(fs.existsSync(path.join(root, lockFile)))
     }))
 
-  it.scopedLive("write after each other's death, whatever that one had in hand", () =>
+  it.scopedLive("can write after the other has died at any point", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seeded = Effect.suspend(() => Effect.withRandom(opened(root), Random.make("one")))
@@ -285,9 +288,9 @@ describe("two processes with one seed", () => {
     }))
 })
 
-describe("a claim after its disk's scope", () => {
+describe("a lock requested after its scope", () => {
   for (const [name, platform] of [["two names", NodeContext.layer], ["one name", platformWith(oneName)]] as const) {
-    it.scopedLive(`began to close is had all the same, where a file has ${name}, and no file stays open`, () =>
+    it.scopedLive(`began to close is still granted where a file has ${name}, and leaves no file open`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const scope = yield* Scope.make()

@@ -98,12 +98,12 @@ const filled = Effect.gen(function*() {
   return root
 })
 
-describe("a disk that fails", () => {
+describe("a vault on a failing disk", () => {
   // every code at every call, or one after the other
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
     for (const [name, operation] of Object.entries(operations)) {
       it.scopedLive(
-        `${only ?? "an error"} at every call of ${name}: a typed error and all as it was, or done as if nothing were`,
+        `${only ?? "an error"} at each call of ${name} gives a typed error and no change, or the whole effect`,
         () =>
           Effect.gen(function*() {
             const template = yield* filled
@@ -151,7 +151,7 @@ describe("a disk that fails", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at every call of opening: a typed error and nothing harmed, or open`, () =>
+    it.scopedLive(`${only ?? "an error"} at each call of opening gives a typed error without damage, or an open vault`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -170,7 +170,7 @@ describe("a disk that fails", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at every call of making one: a typed error, and the next one makes it`, () =>
+    it.scopedLive(`${only ?? "an error"} at each call of creating a vault gives a typed error, and the next attempt creates it`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
@@ -187,7 +187,7 @@ describe("a disk that fails", () => {
   }
 })
 
-describe("vectors on a disk that fails", () => {
+describe("vectors of a vault on a failing disk", () => {
   const hash = textHash({ summary: "", summaryDerived: true, body: "a more" })
   const vector = Float32Array.of(1, 0)
   const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
@@ -207,7 +207,7 @@ describe("vectors on a disk that fails", () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     it.scopedLive(
-      `an error at every call of ${name}: typed, records untouched, and what is attached stays`,
+      `an error at each call of ${name} is typed, changes no record, and loses no attached vector`,
       () =>
         Effect.gen(function*() {
           const template = yield* filled
@@ -243,8 +243,8 @@ describe("vectors on a disk that fails", () => {
   }
 })
 
-describe("a store of somebody's own that fails", () => {
-  it.scoped("a primitive's failure is the operation's, and the operation after it works", () =>
+describe("MemoryStore.make over a backend that fails", () => {
+  it.scoped("fails with the backend's error, and the next operation works", () =>
     Effect.gen(function*() {
       const rows = new Map<string, MemoryStore.Stored>()
       let fails: string | undefined

@@ -16,8 +16,8 @@ const bobs = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0BC.md"
 const derived = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md"
 const runs = "runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md"
 
-describe("a vault of drover's", () => {
-  it.scopedLive("opens where it stands, each record in its scope", () =>
+describe("a vault written by drover", () => {
+  it.scopedLive("opens unchanged on disk, with each record in its scope", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const before = files(root)
@@ -46,7 +46,7 @@ describe("a vault of drover's", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("moves a record to its place with the next write, and keeps the keys that are nobody's here", () =>
+  it.scopedLive("moves a record's file to the path of its scope at the next write, and keeps unknown frontmatter keys", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       yield* Effect.scoped(Effect.gen(function*() {
@@ -75,7 +75,7 @@ describe("a vault of drover's", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("left with both files by a death in the move is the new one, and the next write clears the old away", () =>
+  it.scopedLive("prefers the new file if a crash during a move left both, and the next write deletes the old one", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -96,7 +96,7 @@ describe("a vault of drover's", () => {
     }))
 })
 
-describe("a vault of drover's that says more than a record holds", () => {
+describe("a vault written by drover with values that exceed a record's limits", () => {
   const tags = Array.from({ length: 40 }, (_, n) => `tag ${n}`)
   const said: Readonly<
     Record<string, readonly [says: Readonly<Record<string, unknown>>, reads: object, isTold: boolean]>
@@ -131,7 +131,7 @@ describe("a vault of drover's that says more than a record holds", () => {
       }
     }))
 
-  it.scopedLive("opens whole: what does not fit is cut or kept in metadata, told, and not touched", () =>
+  it.scopedLive("opens with every record: such values are cut or kept in metadata, reported as issues, and left in the file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = files(root)
@@ -148,7 +148,7 @@ describe("a vault of drover's that says more than a record holds", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("takes updates, and means the same in another process", () =>
+  it.scopedLive("accepts updates, and another process reads the same records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {
@@ -160,7 +160,7 @@ describe("a vault of drover's that says more than a record holds", () => {
       for (const record of written) assert.deepEqual(yield* get(store, system, record.id), record)
     }))
 
-  it.scopedLive("a file of its form that cannot be read is told, and is no record", () =>
+  it.scopedLive("a file with unreadable frontmatter is reported as an issue and is no record", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       fs.writeFileSync(path.join(root, everyone), "---\nid: a: b\nscope: global\n---\n\nx\n")
@@ -170,8 +170,8 @@ describe("a vault of drover's that says more than a record holds", () => {
     }))
 })
 
-describe("a folder of Obsidian's", () => {
-  it.scopedLive("opens as everyone's reference notes of trust 2, called what their files are called", () =>
+describe("a folder of Obsidian notes", () => {
+  it.scopedLive("opens as global reference records of trust 2 whose summaries are the file names", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)
@@ -194,7 +194,7 @@ describe("a folder of Obsidian's", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("has its links, by a note's name or behind its folder, and keeps them under a new name", () =>
+  it.scopedLive("resolves links by a note's name, with or without its folder, and keeps them when the note gets a new name", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")
@@ -219,7 +219,7 @@ describe("a folder of Obsidian's", () => {
       assert.deepStrictEqual((yield* summaries(renamed.from)).slice().sort(), ["Map", "Tomatoes"])
     }))
 
-  it.scopedLive("keeps its files' names and their bytes through an update but for what changed, and its records through a reopening", () =>
+  it.scopedLive("keeps file names and all unchanged bytes through updates, and the same record ids when reopened", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)

@@ -1,4 +1,4 @@
-/** A note that somebody else wrote stays its author's: bytes are compared exactly, and a note that moves stays the record it was. */
+/** A note that its author wrote by hand: an update changes only the bytes it must, and a moved note remains the same record. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -46,7 +46,7 @@ const ids = (store: Service) =>
 const bodies = (store: Service, id: MemoryId.MemoryId) =>
   Effect.map(store.history(system, id), (all) => all.map(({ body }) => body))
 
-describe("a change of a note that somebody else wrote", () => {
+describe("an update of a hand-written note", () => {
   const law = (
     title: string,
     text: string,
@@ -77,33 +77,33 @@ describe("a change of a note that somebody else wrote", () => {
       }))
 
   law(
-    "a tag in a note that has tags writes that tag and nothing else",
+    "that adds a tag inserts one line and changes nothing else",
     tea,
     { tags: ["garden", "hot", "new"] },
     tea.replace("  - hot\r\n", "  - hot\r\n  - new\r\n")
   )
   law(
-    "a tag taken away takes its line away and nothing else",
+    "that removes a tag deletes its line and changes nothing else",
     tea,
     { tags: ["hot"] },
     tea.replace("\r\n  - garden # green", "")
   )
-  law("a property of its author's is written where it stands", tea, {
+  law("that changes metadata changes the property in place", tea, {
     metadata: { title: "Green: tea", mood: "rainy" }
   }, tea.replace("'sunny'", "'rainy'"))
-  law("a new body is written in the place of the body", tea, { body: "Sow.\r\nRest." }, tea.replace("Reap.", "Rest."))
+  law("that changes the body replaces the body only", tea, { body: "Sow.\r\nRest." }, tea.replace("Reap.", "Rest."))
   const sidecar = {
     ...{ kind: "reference", importance: 0.9, confidence: 0.3, summary: "Of tea", tags: ["garden", "hot"] },
     ...{ metadata: { seen: 1 }, links: [{ to: idOf("x"), type: "knows", weight: 0.5 }], data: { a: 1 } }
   }
   const { kind: _, ...patch } = sidecar
-  law("whatever has no property leaves a note without frontmatter as it is, byte for byte", plain, patch, plain)
-  law("whatever has no property leaves a frontmatter that cannot be parsed as it is", "---\na: b: c\n---\nSow.\n", {
+  law("that changes fields without a property leaves a note without frontmatter byte for byte as it is", plain, patch, plain)
+  law("that changes fields without a property leaves unparsable frontmatter as it is", "---\na: b: c\n---\nSow.\n", {
     importance: 0.9
   }, "---\na: b: c\n---\nSow.\n")
-  law("an empty note stays empty when its importance changes", "", { importance: 0.9 }, "")
+  law("of importance leaves an empty file empty", "", { importance: 0.9 }, "")
 
-  it.scopedLive("that no text can say is invalid_draft, and changes neither the file nor the record", () =>
+  it.scopedLive("that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -120,7 +120,7 @@ describe("a change of a note that somebody else wrote", () => {
       assert.lengthOf(yield* store.history(system, idOf("Tea.md")), 1)
     }))
 
-  it.scopedLive("by its author keeps what the text has no property for, and takes away what the author took away", () =>
+  it.scopedLive("is kept across later edits by the author, except for what the author removes", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const check = ({ store }: Opened, revision: number) =>
@@ -154,7 +154,7 @@ describe("a change of a note that somebody else wrote", () => {
       assert.deepEqual(files(root), { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
     }))
 
-  it.scopedLive("in our form, as earlier releases wrote it, stays in our form, at its place and under a new name", () =>
+  it.scopedLive("written in the form of earlier releases keeps that form, also after the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const record = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
@@ -183,7 +183,7 @@ describe("a change of a note that somebody else wrote", () => {
         }))
     }))
 
-  it.scopedLive("that was acknowledged is in its author's file after a crash, wherever between the two it came", () =>
+  it.scopedLive("that was acknowledged is in the author's file after a crash at any point", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const copy = yield* place
@@ -227,7 +227,7 @@ describe("a change of a note that somebody else wrote", () => {
         }))
     }))
 
-  it.scopedLive("back to an earlier revision gives the author's bytes back, also of a note that was forgotten or removed", () =>
+  it.scopedLive("is undone byte for byte by a Restore, also if the note was forgotten or deleted", () =>
     Effect.gen(function*() {
       const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
       const root = yield* folder(notes)
@@ -259,7 +259,7 @@ describe("a change of a note that somebody else wrote", () => {
         }))
     }))
 
-  it.scopedLive("that damages its file is mended with the author's bytes", () =>
+  it.scopedLive("is followed by repair, which restores a damaged file with the author's bytes", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -273,7 +273,7 @@ describe("a change of a note that somebody else wrote", () => {
         }))
     }))
 
-  it.scopedLive("in a batch that the disk refuses leaves every byte, also of a note that is no UTF-8", () =>
+  it.scopedLive("in a batch that fails on disk leaves every byte as it was, also of a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")
@@ -291,7 +291,7 @@ describe("a change of a note that somebody else wrote", () => {
       assert.deepEqual(yield* ids(store), { "Latin.md": idOf("Latin.md"), "Tea.md": idOf("Tea.md") })
     }))
 
-  it.scopedLive("is gone without a trace when the note is purged, from the snapshot too, be it written to or forgotten before", () =>
+  it.scopedLive("leaves nothing behind once the note is purged, not even in the snapshot", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
@@ -326,19 +326,19 @@ interface Case {
 const long = (of: string) => Array.from({ length: 40 }, (_, n) => `${of} ${n}`).join(" ")
 const cases: ReadonlyArray<Case> = [
   {
-    title: "a renamed note is the record it was",
+    title: "renamed, it remains the same record",
     notes: { "Tea.md": tea, "Plain.md": plain },
     act: (root) => move(root, "Tea.md", "Green tea.md"),
     becomes: { "Green tea.md": "Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "a note that is moved into another folder is the record it was",
+    title: "moved into another folder, it remains the same record",
     notes: { "Inbox/Tea.md": tea, "Plain.md": plain },
     act: (root) => move(root, "Inbox/Tea.md", "Garden/Drinks/Tea.md"),
     becomes: { "Garden/Drinks/Tea.md": "Inbox/Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "a note that is edited and renamed at once is the record it was",
+    title: "edited and renamed at once, it remains the same record",
     notes: { "Tea.md": long("tea"), "Plain.md": plain },
     act: (root) => {
       move(root, "Tea.md", "Cha.md")
@@ -347,13 +347,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "Cha.md": "Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "a copy is a new note, and the original the record it was",
+    title: "copied, it remains the same record and the copy is a new one",
     notes: { "Tea.md": tea },
     act: (root) => write(root, { "Copy of tea.md": tea }),
     becomes: { "Tea.md": "Tea.md", "Copy of tea.md": "Copy of tea.md" }
   },
   {
-    title: "two notes whose names are swapped keep their paths: neither path vanished",
+    title: "swapped with another note, each path keeps its record, for neither path vanished",
     notes: { "A.md": long("a"), "B.md": long("b") },
     act: (root) => {
       move(root, "A.md", "C.md")
@@ -363,7 +363,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "A.md": "A.md", "B.md": "B.md" }
   },
   {
-    title: "of two notes with one text, and two new files with that text and other names, none is continued",
+    title: "deleted with another of equal text, while two new files have that text and other names, it is continued by neither",
     notes: { "A.md": long("a"), "B.md": long("a") },
     act: (root) => {
       move(root, "A.md", "C.md")
@@ -372,7 +372,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "of two new files that are as similar to a note that is gone, none continues it",
+    title: "replaced by two equally similar new files, it is continued by neither",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -381,13 +381,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "empty notes are continued by none",
+    title: "empty, it is continued by no new file",
     notes: { "A.md": "" },
     act: (root) => move(root, "A.md", "B.md"),
     becomes: { "B.md": "B.md" }
   },
   {
-    title: "a new file that has little in common with a note that is gone is a new note",
+    title: "deleted while a file with little in common is added, it is not continued by that file",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -396,13 +396,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "B.md": "B.md" }
   },
   {
-    title: "a note that is moved to another scope is a new note, for its past belongs to those who saw it there",
+    title: "moved to another scope, it is a new record, since its history belongs to the viewers of the old scope",
     notes: { "users/ada/Tea.md": tea },
     act: (root) => move(root, "users/ada/Tea.md", "users/bob/Tea.md"),
     becomes: { "users/bob/Tea.md": "users/bob/Tea.md" }
   },
   {
-    title: "the notes of two folders that are swapped by way of a third keep their paths, too",
+    title: "swapped with that of another folder through a third name, each path keeps its record",
     notes: { "one/Tea.md": long("a"), "two/Tea.md": long("b") },
     act: (root) => {
       move(root, "one", "three")
@@ -413,7 +413,7 @@ const cases: ReadonlyArray<Case> = [
   }
 ]
 
-describe("a note that moves", () => {
+describe("a note that is moved or renamed", () => {
   const check = ({ store, vault }: Opened, { becomes }: Case, known: Readonly<Record<string, string>>) =>
     Effect.gen(function*() {
       const now = yield* ids(store)
@@ -422,7 +422,7 @@ describe("a note that moves", () => {
       assert.deepStrictEqual(yield* vault.issues, [])
     })
   for (const one of cases) {
-    it.scopedLive(`${one.title}, found by a look, by a poll, and by the next opening with and without a snapshot`, () =>
+    it.scopedLive(`${one.title}: seen by refresh, by the poll, and at the next opening with and without a snapshot`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
         // within a session
@@ -471,7 +471,7 @@ describe("a note that moves", () => {
       }))
   }
 
-  it.scopedLive("keeps its past, what it has no property for, and those who link to it by id, by path or by its name", () =>
+  it.scopedLive("keeps its history, the fields that have no property, and its links by id, path and name", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,
@@ -516,7 +516,7 @@ describe("a note that moves", () => {
       assert.deepInclude(files(root), { "Drinks/Cha.md": tea })
     }))
 
-  it.scopedLive("leaves its path to a new note with an id of its own, however often, through reopenings", () =>
+  it.scopedLive("frees its path for a new note with an id of its own, repeatedly and across reopenings", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": long("tea") })
       yield* session(root, () => Effect.void)
@@ -548,7 +548,7 @@ describe("a note that moves", () => {
       )
     }))
 
-  it.scopedLive("that is taken away and brought back, as git does, is the record it was", () =>
+  it.scopedLive("that is deleted and later comes back, as with a git checkout, is the same record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -568,7 +568,7 @@ describe("a note that moves", () => {
         }))
     }))
 
-  it.scopedLive("is written to where it lies now, though nobody has looked since", () =>
+  it.scopedLive("is updated and forgotten at its new path, even before the vault has looked again", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -579,7 +579,7 @@ describe("a note that moves", () => {
       assert.deepEqual(files(root), {})
     }))
 
-  it.scopedLive("is the same record to two processes, whichever looks first, and has one more revision", () =>
+  it.scopedLive("is the same record in two processes and gains one revision per move", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const [one, two] = yield* Effect.all([opened(root), opened(root)])
@@ -596,7 +596,7 @@ describe("a note that moves", () => {
       }
     }))
 
-  it.scopedLive("with its folder of many others is recognised, within a session and outside of one", () =>
+  it.scopedLive("along with a whole folder of notes is recognised, while the vault is open and while it is closed", () =>
     Effect.gen(function*() {
       const count = times(300, 3_000)
       const notes = Array.from(

@@ -1,4 +1,4 @@
-/** A record's text in its file and in the history, printed by hand, is what the schema and the YAML library make of it. */
+/** The fast encoders of records, for the history and for files, agree with the Schema and the YAML library. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Context from "effect/Context"
@@ -21,8 +21,8 @@ const plain = FastCheck.tuple(record, FastCheck.stringMatching(/^[A-Za-z0-9][ -~
 )
 const context: Document.Context = { key: "key", kinds: Context.get(Context.empty(), MemoryKind.Kinds) }
 
-describe("a record by hand", () => {
-  it("is encoded for the history as its schema encodes it, byte for byte", () => {
+describe("the fast encoder of a record", () => {
+  it("gives the same bytes for the history as the Schema's encoder", () => {
     FastCheck.assert(
       FastCheck.property(record, (record) => {
         assert.strictEqual(JSON.stringify(encoded(record)), JSON.stringify(encode(record)))
@@ -31,7 +31,7 @@ describe("a record by hand", () => {
     )
   })
 
-  it("is printed as the YAML library prints it, byte for byte, and read back as it is, with its seal", () => {
+  it("prints a file as the YAML library does, and the file is read back as the same record with a valid seal", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(record, plain), FastCheck.constantFrom("default", "acme"), (any, tenant) => {
         const scope = MemoryScope.normalise(any.scope)

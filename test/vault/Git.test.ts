@@ -70,7 +70,7 @@ const revisions = ({ store }: Opened, one: typeof a) =>
   Effect.map(store.history(ada, one), (past) => past.map(({ body, revision }) => `${revision} ${body}`))
 
 describe("a vault under git", () => {
-  it.scopedLive("is committed without its hidden folder: no key and no past leaves the machine", () =>
+  it.scopedLive("commits no file of .effect-memory, and so neither its key nor its history", () =>
     Effect.gen(function*() {
       const root = yield* committed
       const tracked = git(root, "ls-files").trim().split("\n")
@@ -78,7 +78,7 @@ describe("a vault under git", () => {
       assert.strictEqual(git(root, "status", "--porcelain"), "")
     }))
 
-  it.scopedLive("opens as a clone with every note, of origin file and trust 2, and says so in one issue until it is adopted", () =>
+  it.scopedLive("opens a clone with every note, origin file and trust 2, and reports one issue until the notes are adopted", () =>
     Effect.gen(function*() {
       const [origin, root] = [yield* committed, path.join(yield* place, "clone")]
       git(origin, "clone", "-q", origin, root)
@@ -100,7 +100,7 @@ describe("a vault under git", () => {
   for (const isRunning of [true, false]) {
     const when = isRunning ? "beneath an open vault" : "while the vault is closed"
     it.scopedLive(
-      `takes what git checks out ${when} as edits by hand: older text is the next revision, and nothing of the past is lost`,
+      `treats files that git checks out ${when} as edits by hand: old text is the next revision, and history is kept`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed
@@ -144,7 +144,7 @@ describe("a vault under git", () => {
     )
 
     it.scopedLive(
-      `serves the last good revision of a file in which git merge left a conflict ${when}, and takes its resolution as the next`,
+      `serves the last good revision of a file with a merge conflict ${when}, and takes the resolution as the next`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

@@ -1,4 +1,4 @@
-/** Writers of one process who come at the same time: what they commit is forced to disk together. */
+/** Concurrent writers of one process: their commits are forced to disk together (group commit). */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -74,8 +74,8 @@ const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, ackno
     return { writing, syncs: () => syncs }
   })
 
-describe("writers who come at the same time", () => {
-  it.scopedLive("wait for the disk once: the history is forced for all of them, and has them in their order", () =>
+describe("concurrent writers of one process", () => {
+  it.scopedLive("share one fsync of the history, which has their batches in order", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -89,7 +89,7 @@ describe("writers who come at the same time", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), now)
     }))
 
-  it.scopedLive("are told only once their bytes are on disk, and nobody sees any of it before", () =>
+  it.scopedLive("are acknowledged only after the fsync, and no reader sees their records before it", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -106,7 +106,7 @@ describe("writers who come at the same time", () => {
       assert.lengthOf(yield* bodies(vault), count + 1)
     }))
 
-  it.scopedLive("all fail where the disk does not take it, and nothing of theirs is written; the next ones go on", () =>
+  it.scopedLive("all fail if the fsync fails, and nothing of theirs is written; later writers succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -123,7 +123,7 @@ describe("writers who come at the same time", () => {
       assert.lengthOf(yield* again, count + 1)
     }))
 
-  it.scopedLive("fail alone where one of them cannot write its file", () =>
+  it.scopedLive("fail one by one: only the writer whose file cannot be written fails", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -140,7 +140,7 @@ describe("writers who come at the same time", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), ["first", ...done].sort())
     }))
 
-  it.scopedLive("see each other where they are about one record, or have one key", () =>
+  it.scopedLive("see each other's writes if they write one record or have one dedupe key", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -164,7 +164,7 @@ describe("writers who come at the same time", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
-  it.scopedLive("let one that writes nothing go at once, while they wait for the disk", () =>
+  it.scopedLive("do not delay a call that writes nothing while they wait for the disk", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       yield* put(vault.store, draft("first"))
@@ -185,7 +185,7 @@ describe("writers who come at the same time", () => {
       assert.isTrue(Either.isLeft(yield* Fiber.join(refused)))
     }))
 
-  it.scopedLive("hold up nobody if some of them give up while they wait", () =>
+  it.scopedLive("do not block later writers if some of them are interrupted while they wait", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* opened(root)
@@ -213,7 +213,7 @@ describe("writers who come at the same time", () => {
       yield* put(vault.store, draft("later"))
     }))
 
-  it.scopedLive("all get their turn where they are of two processes, and nothing is lost", () =>
+  it.scopedLive("of two processes all get their turn, and no write is lost", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -227,7 +227,7 @@ describe("writers who come at the same time", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("killed before any call to the disk leave what was acknowledged, the first so many of them and no other", () =>
+  it.scopedLive("killed before any disk call leave all acknowledged writes, and of the others only the first in order", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

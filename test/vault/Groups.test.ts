@@ -1,4 +1,4 @@
-/** Groups of writers where the disk is full, a hand writes as well, or the lock goes in the middle of it. */
+/** A group commit when the disk is full, when files are edited by hand meanwhile, or when the lock is lost in the middle. */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -75,13 +75,11 @@ const all = ({ store }: Opened) =>
     concurrency: "unbounded"
   })
 
-describe("a group on a disk that becomes full", () => {
+describe("a group commit on a disk that becomes full", () => {
   for (const [title, fillsAt] of [["its lines", isHistory], ["its files", isRecord]] as const) {
     for (const isFreed of [true, false]) {
       it.scopedLive(
-        `by ${title} fails, and does not come back when the vault is opened again, ${
-          isFreed ? "with" : "without"
-        } room before`,
+        `while it writes ${title} fails, and is not there after a reopening ${isFreed ? "with" : "without"} free space`,
         () =>
           Effect.gen(function*() {
             const root = yield* place
@@ -105,7 +103,7 @@ describe("a group on a disk that becomes full", () => {
     }
   }
 
-  it.scopedLive("is not carried out by another process that has read its lines: nothing is forgotten", () =>
+  it.scopedLive("is not completed by another process that has already read its lines, and forgets nothing", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -131,7 +129,7 @@ describe("a group on a disk that becomes full", () => {
     }))
 })
 
-describe("a hand that edits a file of a group", () => {
+describe("a file of a group commit that is edited by hand", () => {
   for (
     const [title, isMoment] of [
       ["once its lines are on disk", (method: string, at: string) => method === "fsync" && isHistory(at)],
@@ -140,7 +138,7 @@ describe("a hand that edits a file of a group", () => {
       ["while the first of its files is written", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
-    it.scopedLive(`${title} is not overwritten, and what it says is a revision`, () =>
+    it.scopedLive(`${title} keeps the edit, as a revision`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -176,9 +174,9 @@ describe("a hand that edits a file of a group", () => {
   }
 })
 
-describe("a group of which each is written by itself, since one cannot write its file,", () => {
+describe("a group commit that falls back to single writes because one file cannot be written,", () => {
   for (const [title, outcome] of [["fails", "fails"], ["goes to another process", "goes"]] as const) {
-    it.scopedLive(`and for one of whom a look ${title}, has the others told what became of theirs`, () =>
+    it.scopedLive(`and for one writer of which the read of the files ${title}, tells the others the right outcome`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -227,7 +225,7 @@ describe("a group of which each is written by itself, since one cannot write its
 })
 
 describe("a put", () => {
-  it.scopedLive("while the vault's scope closes, at any call to the disk, and after it, is acknowledged and stays", () =>
+  it.scopedLive("that starts while the scope of the vault closes, or after it, is acknowledged and kept", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 2) {
         const root = yield* place
@@ -254,7 +252,7 @@ describe("a put", () => {
       }
     }))
 
-  it.scopedLive("before any of whose calls the vault's scope closes is acknowledged and stays", () =>
+  it.scopedLive("during any disk call of which the scope of the vault closes is acknowledged and kept", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         const root = yield* place
@@ -282,8 +280,8 @@ describe("a put", () => {
     }))
 })
 
-describe("the fiber that leads the writers", () => {
-  it.scopedLive("has the span and the annotations of the vault's opening, and none of the writer's that comes first", () =>
+describe("the fiber that leads a group commit", () => {
+  it.scopedLive("has the span and log annotations of the vault's opening, not those of the first writer", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seen: Array<readonly [span: string | undefined, notes: ReadonlyArray<string>]> = []

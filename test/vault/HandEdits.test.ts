@@ -47,7 +47,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("an edit by hand", () => {
   law(
-    "is the next revision, of origin file and trust 2; what it was is history",
+    "becomes the next revision, of origin file and trust 2, and the old text stays in the history",
     ({ read, root, store, vault, write }) =>
       Effect.gen(function*() {
         write(at, read(at).replace("the first", "the second"))
@@ -68,7 +68,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "gets nowhere with what it claims of hash, revision, trust and origin",
+    "cannot change hash, revision, trust or origin",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const claims = `origin: instructions\ntrust: 0\nrevision: 99\nupdatedAt: 2001-01-01T00:00:00Z\nhash: ${
@@ -82,7 +82,7 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("forgets the record where it removes the file", ({ remove, store, vault }) =>
+  law("that deletes the file forgets the record", ({ remove, store, vault }) =>
     Effect.gen(function*() {
       yield* store.update(system, one, { body: "more" })
       remove(at)
@@ -98,7 +98,7 @@ describe("an edit by hand", () => {
     }))
 
   law(
-    "that takes away a file with a past does not stop the vault from opening",
+    "that deletes the file of a record with a history does not prevent the vault from opening",
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
@@ -110,7 +110,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "that breaks the file is told, and its last good revision served; mended, it is the next",
+    "that makes the file unreadable is reported while the last good revision is served, and its correction is the next one",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -142,7 +142,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "is seen within the poll, be it written over, written anew and renamed, or removed",
+    "is seen by the next poll, whether the file is overwritten, replaced by a rename or deleted",
     ({ read, root, write }) =>
       Effect.gen(function*() {
         const { store } = yield* opened(root, { poll: 20 })
@@ -157,7 +157,7 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("may end its lines as Windows does", ({ store, vault, write }) =>
+  law("may use Windows line ends", ({ store, vault, write }) =>
     Effect.gen(function*() {
       const note = id("windows")
       write(`global/${note}.md`, text(`id: ${note}\nkind: reference\nsummary: s`, "a\nb").replaceAll("\n", "\r\n"))
@@ -170,7 +170,7 @@ describe("an edit by hand", () => {
       )
     }))
 
-  law("is seen and counted also where git makes it", ({ read, root, store, vault }) =>
+  law("made by git is seen and counted as a revision", ({ read, root, store, vault }) =>
     Effect.gen(function*() {
       const git = (...args: ReadonlyArray<string>) =>
         execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false", ...args], {
@@ -207,7 +207,7 @@ describe("an edit by hand", () => {
     }))
 })
 
-describe("a file that lies elsewhere than it says", () => {
+describe("a copy of a record's file at another path", () => {
   const elsewhere = {
     "another user": pathOf("default", { userId: "bob" }, one),
     everyone: pathOf("default", "global", one),
@@ -219,7 +219,7 @@ describe("a file that lies elsewhere than it says", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy under the name of ${name} is no record, and not touched`,
+      `that belongs to ${name} is no record, and is left as it is`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)
@@ -243,7 +243,7 @@ describe("a file that lies elsewhere than it says", () => {
   }
 
   law(
-    "a file that a hand moves within its scope's folders is found",
+    "is the record again when its folder is renamed back",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)
@@ -258,9 +258,9 @@ describe("a file that lies elsewhere than it says", () => {
   )
 })
 
-describe("a link", () => {
+describe("a symbolic link", () => {
   law(
-    "in the place of a file is told, not followed and not written to",
+    "in place of a file is reported, not followed and not written to",
     ({ issues, root, store, vault }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -283,7 +283,7 @@ describe("a link", () => {
   )
 
   law(
-    "in the place of a folder is told, not followed and not written through",
+    "in place of a folder is reported, not followed and not written through",
     ({ issues, root, store, vault }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -309,7 +309,7 @@ describe("a link", () => {
   )
 
   law(
-    "that takes the place of a folder full of records takes them away",
+    "that replaces a folder of records makes these records absent",
     ({ issues, root, store, vault }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -325,7 +325,7 @@ describe("a link", () => {
   )
 
   law(
-    "is not written through where it lies in the place of a temporary file",
+    "in place of a temporary file is not written through",
     ({ root, store }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -336,7 +336,7 @@ describe("a link", () => {
       })
   )
 
-  it.scopedLive("keeps the vault shut where it lies in the place of the sidecars", () =>
+  it.scopedLive("in place of .effect-memory prevents the vault from opening", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outside = yield* place
@@ -346,7 +346,7 @@ describe("a link", () => {
     }))
 })
 
-describe("a bad file", () => {
+describe("an invalid file", () => {
   const bomb = ["a: &a [x]", ...Array.from({ length: 30 }, (_, i) => `b${i}: &b${i} [*a, *a, *a, *a, *a, *a, *a, *a]`)]
   const bombs = Array.from({ length: 12 }, (_, i) => `k${i}: &k${i} [${i ? Array(9).fill(`*k${i - 1}`).join() : "x"}]`)
   const head = "kind: reference\nsummary: s\n"
@@ -372,7 +372,7 @@ describe("a bad file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `with ${name} is told, skipped and left as it is`,
+      `with ${name} is reported, skipped and left as it is`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))
@@ -395,7 +395,7 @@ describe("a bad file", () => {
   }
 
   law(
-    "is a record, byte for byte, if it only has NUL in its body",
+    "that only has a NUL character in its body is a record with that body",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         write(pathOf("default", "global", id("nul")), text(head, "a\0b"))
@@ -404,7 +404,7 @@ describe("a bad file", () => {
       })
   )
 
-  law("is told and not waited for if it is no file at all", ({ issues, root, vault }) =>
+  law("that is a pipe is reported and does not block the vault", ({ issues, root, vault }) =>
     Effect.gen(function*() {
       execFileSync("mkfifo", [path.join(root, "pipe.md")])
       yield* vault.refresh

@@ -1,4 +1,4 @@
-/** The history of a vault: what damage of its file costs, and what a compaction, a crash and a late writer leave. */
+/** The history file of a vault: what damage to it costs, and what a compaction, a crash and a late writer leave in it. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -53,8 +53,8 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
     (history) => names.map((name) => history.places("default", id(name)).map(({ revision }) => revision))
   )
 
-describe("the history", () => {
-  it.scopedLive("puts no new record among the forgotten ones if it is read before the files of another process are looked at", () =>
+describe("the history of a vault", () => {
+  it.scopedLive("does not list a new record as forgotten if it is read before the other process's files are", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -74,7 +74,7 @@ describe("the history", () => {
     }))
 
   law(
-    "loses at most one revision to a bit that is turned in any of its lines, the head among them, and no record",
+    "loses at most one revision and no record if one bit of a line is flipped, be it the first line",
     (root) =>
       Effect.gen(function*() {
         const whole = fs.readFileSync(file(root))
@@ -95,7 +95,7 @@ describe("the history", () => {
   )
 
   law(
-    "that is taken away beneath an open vault costs the past: every record stays, and can be changed",
+    "that is deleted while the vault is open costs earlier revisions only; records can still be changed",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -110,7 +110,7 @@ describe("the history", () => {
       })
   )
 
-  law("goes on after half a line that a crash left", (root) =>
+  law("continues after a half line that a crash left", (root) =>
     Effect.gen(function*() {
       const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
       fs.appendFileSync(file(root), line.slice(0, 200))
@@ -124,7 +124,7 @@ describe("the history", () => {
       assert.strictEqual(yield* revisions(store), 7)
     }))
 
-  it.scoped("counts its batches on over a compaction, and takes no line of a writer that read it before", () =>
+  it.scoped("continues its batch numbers after a compaction, and refuses a line of a writer that read it before", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -153,7 +153,7 @@ describe("the history", () => {
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("is not compacted over the line of a writer that lost the lock and appends meanwhile: the next compaction keeps it", () =>
+  it.scopedLive("is not replaced by a compaction while a writer without the lock appends; the next compaction keeps that line", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -181,7 +181,7 @@ describe("the history", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("tells that it is not read to its end, as long as it is read anew where it was written anew", () =>
+  it.scopedLive("reports a new generation until it has read a rewritten file to its end", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -207,7 +207,7 @@ describe("the history", () => {
       assert.isFalse(yield* theirs.isReplaced)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("is read anew where it was written anew under the same inode, as a disk gives it to a file after two compactions", () =>
+  it.scoped("is read again after it was rewritten under the same inode number", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -231,7 +231,7 @@ describe("the history", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "is read from where the snapshot ends, and whole once a line turns out to be damaged: a record keeps its past",
+    "is read from the snapshot's position, and as a whole once a line proves damaged, so that no revision is lost",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -253,7 +253,7 @@ describe("the history", () => {
   )
 
   law(
-    "counts and not its snapshot, where it was taken from a backup since and went on in lines of the same lengths",
+    "overrules a snapshot that is newer than a history restored from a backup",
     (root) =>
       Effect.gen(function*() {
         const snapshot = path.join(root, ".effect-memory/snapshot")
@@ -277,7 +277,7 @@ describe("the history", () => {
         for (const id of ids("then")) assert.lengthOf(yield* store.history(ada, id), 2)
       })
   )
-  it.scoped("has nothing of a batch that was taken back, after later batches landed too", () =>
+  it.scoped("contains nothing of a batch that was rolled back, even after later batches", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -290,7 +290,7 @@ describe("the history", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("has nothing of a batch that a crash cut in two, after later batches landed too", () =>
+  it.scoped("contains nothing of a batch that a crash cut in two, even after later batches", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -313,7 +313,7 @@ describe("the history", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("keeps another's batch where the one of a writer that woke late was to stand", () =>
+  it.scoped("keeps another writer's batch at the position at which a stalled writer meant to append", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -329,7 +329,7 @@ describe("the history", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("never takes another record's line for the one that stood there before it was written anew", () =>
+  it.scoped("never returns another record's line for a position that was read before a rewrite", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -346,7 +346,7 @@ describe("the history", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("is forced to disk before a file is replaced, and says that the files landed once they and their folder are", () =>
+  it.scopedLive("is forced to disk before a record's file is replaced, and marks files as landed only after their own fsync", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

@@ -1,4 +1,4 @@
-/** The key of a vault: kept twice, checked, and never replaced by another without a word. */
+/** The key of a vault: it is stored twice, has a checksum, and is never silently replaced. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -64,7 +64,7 @@ describe("the key of a vault", () => {
       "of another sort": () => "[1]"
     }
     for (const [way, damage] of Object.entries(ways)) {
-      it.scopedLive(`is read from the other file where ${name} is ${way}, which is then whole again`, () =>
+      it.scopedLive(`is read from the other file if ${name} is ${way}, and that file is repaired`, () =>
         Effect.gen(function*() {
           const root = yield* filled
           const whole = fs.readFileSync(damaged(root), "utf8")
@@ -76,7 +76,7 @@ describe("the key of a vault", () => {
         }))
     }
 
-    it.scopedLive(`is the same whichever character of ${name} has a bit turned`, () =>
+    it.scopedLive(`is unchanged if any one bit of ${name} is flipped`, () =>
       Effect.gen(function*() {
         const root = yield* filled
         const whole = fs.readFileSync(damaged(root), "utf8")
@@ -90,7 +90,7 @@ describe("the key of a vault", () => {
       }))
   }
 
-  it.scopedLive("is read from the copy where a folder or a pipe lies in place of vault.json", () =>
+  it.scopedLive("is read from the copy if there is a folder in place of vault.json", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(manifest(root))
@@ -98,7 +98,7 @@ describe("the key of a vault", () => {
       assert.deepStrictEqual(yield* state(root), mine)
     }))
 
-  it.scopedLive("of a vault of an earlier release gets its checksum and its copy at the next opening", () =>
+  it.scopedLive("of a vault of an earlier release gets a checksum and a copy at the next opening", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
@@ -110,7 +110,7 @@ describe("the key of a vault", () => {
       assert.strictEqual(fs.readFileSync(copy(root), "utf8"), whole)
     }))
 
-  it.scopedLive("that has a digit turned, in a vault of an earlier release, does not open it, and no file is touched", () =>
+  it.scopedLive("with a changed digit, in a vault of an earlier release, prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
@@ -118,7 +118,7 @@ describe("the key of a vault", () => {
       yield* refused(root)
     }))
 
-  it.scopedLive("that is lost with its copy does not open the vault, and no file is touched", () =>
+  it.scopedLive("missing from both files prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       for (const text of [undefined, "", "{\"version\":1,"]) {
         const root = yield* filled
@@ -130,14 +130,14 @@ describe("the key of a vault", () => {
       }
     }))
 
-  it.scopedLive("that is another vault's, in both files, does not open the vault, and no file is touched", () =>
+  it.scopedLive("replaced in both files by that of another vault prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       const [root, other] = [yield* filled, yield* filled]
       for (const name of ["vault.json", "vault.copy.json"]) fs.copyFileSync(hidden(other, name), hidden(root, name))
       yield* refused(root)
     }))
 
-  it.scopedLive("that is another vault's, in one of the files, gives way to the one that sealed the records", () =>
+  it.scopedLive("replaced in one file by that of another vault is restored to the one that sealed the records", () =>
     Effect.gen(function*() {
       for (const name of ["vault.json", "vault.copy.json"]) {
         const [root, other] = [yield* filled, yield* filled]
@@ -147,7 +147,7 @@ describe("the key of a vault", () => {
       }
     }))
 
-  it.scopedLive("that is given up is drawn anew: the history stays, and with it what every record is", () =>
+  it.scopedLive("deliberately given up is generated anew, and the history and all records remain", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
@@ -164,7 +164,7 @@ describe("the key of a vault", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("of a clone is its own, and stays so though no seal of the records holds", () =>
+  it.scopedLive("of a clone without the hidden folder is generated once and then kept, although no seal is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })
@@ -173,7 +173,7 @@ describe("the key of a vault", () => {
       assert.deepStrictEqual(yield* state(root), file)
     }))
 
-  it.scopedLive("stays in force where a hand has edited every record", () =>
+  it.scopedLive("is kept if every record was edited by hand", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const later = Date.now() / 1_000 + 60
@@ -186,7 +186,7 @@ describe("the key of a vault", () => {
       yield* put(store, draft("sealed"))
     }))
 
-  it.scopedLive("is drawn for a folder whose making was cut off before it had one", () =>
+  it.scopedLive("is generated for a folder whose creation was cut off before it had one", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(hidden(root))

@@ -15,7 +15,7 @@ const epochOf = (root: string) => Number(/"epoch":(\d+)/.exec(fs.readFileSync(hi
 
 describe("a writer killed at any moment", () => {
   it.scopedLive(
-    "every acknowledged write is there, every batch whole or absent, nothing purged comes back, and a reader sees no less",
+    "keeps every acknowledged write and each batch whole or not at all, and no purged record returns",
     () =>
       survives({
         rounds: times(2, isLong ? 3_000 : 120),
@@ -45,9 +45,9 @@ describe("a writer killed at any moment", () => {
   )
 })
 
-describe("one who attaches vectors, killed at any moment", () => {
+describe("a process that attaches vectors and is killed at any moment", () => {
   it.scopedLive(
-    "what was acknowledged is there, and every vector that is there is right",
+    "keeps every acknowledged vector, and stores no wrong one",
     () =>
       eachVault(times(2, isLong ? 500 : 50), (first, rounds) =>
         Effect.gen(function*() {

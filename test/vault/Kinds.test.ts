@@ -1,4 +1,4 @@
-/** Kinds in a vault: what their files look like, and what a hand may do to them. */
+/** Records of the kinds as files of a vault, and edits of these files by hand. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -56,9 +56,9 @@ const add = (graph: GraphMemory.Service, name: string, body = "") =>
 const types = (graph: GraphMemory.Service, name: string) =>
   Effect.map(graph.relationships(ada, id(name)), (all) => all.map(({ type, weight }) => [type, weight]))
 
-describe("kinds in a vault", () => {
+describe("files of kinds in a vault", () => {
   law(
-    "an entity is a page: its name, its type, and its relations as [[links]]",
+    "an entity is a page with its name, its type, and its relations as [[links]]",
     ({ graph, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada", "Wrote the first program.")
@@ -73,7 +73,7 @@ describe("kinds in a vault", () => {
   )
 
   law(
-    "a relation is written, changed and taken back by hand, in the frontmatter or as a name in the text",
+    "a relation can be added, changed and removed by hand, in the frontmatter or as a [[name]] in the text",
     ({ edit, graph, issues }) =>
       Effect.gen(function*() {
         for (const name of ["Ada", "Charles", "Mary"]) yield* add(graph, name)
@@ -92,7 +92,7 @@ describe("kinds in a vault", () => {
   )
 
   law(
-    "a hand's entity without a name, or a link to nothing that is an id, is reported and left as it is, until it is mended",
+    "an invalid entity or link made by hand is reported and its file left as it is until it is corrected",
     ({ edit, graph, issues, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada")
@@ -115,7 +115,7 @@ describe("kinds in a vault", () => {
   )
 
   law(
-    "a page that is removed takes its relations out of every walk",
+    "deleting the file of an entity removes its relations from every traversal",
     ({ graph, store, vault }) =>
       Effect.gen(function*() {
         for (const name of ["Ada", "Charles", "Mary"]) yield* add(graph, name)
@@ -129,7 +129,7 @@ describe("kinds in a vault", () => {
   )
 
   law(
-    "a note that is edited by hand has its attributes made anew from what it says now",
+    "refreshAttributes of a note edited by hand derives its attributes from the new text",
     ({ edit, issues, store }) =>
       Effect.gen(function*() {
         const notes = yield* Effect.provideService(AgenticMemory.make, MemoryStore, store)
@@ -144,7 +144,7 @@ describe("kinds in a vault", () => {
   )
 
   law(
-    "a learning is a page in its session's folder, and is found by what solved it",
+    "a learning of a session is a page in the session's folder and is found by its solution",
     ({ store, vault }) =>
       Effect.gen(function*() {
         const sessions = yield* Effect.provideService(SessionMemory.make, MemoryStore, store)
@@ -157,7 +157,7 @@ describe("kinds in a vault", () => {
       })
   )
 
-  it.scopedLive("every page that docs/kinds.md shows under By hand is one that a hand may write", () =>
+  it.scopedLive("every page in the section By hand of docs/kinds.md is a valid page", () =>
     Effect.gen(function*() {
       const root = yield* place
       const text = fs.readFileSync(path.join(import.meta.dirname, "../../docs/kinds.md"), "utf8")

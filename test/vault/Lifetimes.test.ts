@@ -38,14 +38,14 @@ const readsOfOpening = (count: number) =>
     return reads
   })
 
-describe("the tombstones of a vault", () => {
-  it.scoped("an opening reads the history as often with 150 tombstones as with 50", () =>
+describe("compaction of a vault", () => {
+  it.scoped("opening reads the history as often with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`are erased when their time has come, ${closed ? "after a reopening" : "by the process that wrote them"}`, () =>
+    it.scoped(`erases tombstones once their time is up, ${closed ? "after a reopening" : "in the process that wrote them"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000
@@ -73,7 +73,7 @@ describe("the tombstones of a vault", () => {
   }
 })
 
-it.scoped("an expired record is erased even if its file was deleted while the history could not be written", () =>
+it.scoped("erases an expired record even if its file was deleted while the history could not be written", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

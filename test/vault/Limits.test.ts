@@ -1,4 +1,4 @@
-/** What YAML or a file could not hold is refused before it is written, and what it can hold comes back. */
+/** Values that YAML or a file cannot hold are refused before the write; all others are read back unchanged. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,8 +10,8 @@ import { opened, place } from "./Place.ts"
 const bob = Viewer.make({ agentId: "Bob" })
 const draft = { scope: { agentId: "Bob" }, kind: "reference", body: "tea" }
 
-describe("what a file can hold", () => {
-  it.scopedLive("a summary with lines that only Unicode knows comes back", () =>
+describe("a record's file", () => {
+  it.scopedLive("keeps a summary and tags with the Unicode line separators U+2028 and U+2029", () =>
     Effect.gen(function*() {
       const root = yield* place
       const summary = "a\u2028---\u2028b"
@@ -27,7 +27,7 @@ describe("what a file can hold", () => {
       assert.deepStrictEqual(found?.tags, tags)
     }))
 
-  it.scopedLive("what is too large for a frontmatter is refused, and nothing is written", () =>
+  it.scopedLive("is not written if its frontmatter would be too large, and put fails with invalid_draft", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const error = yield* Effect.flip(store.put(bob, [{ ...draft, metadata: { k: "y".repeat(300_000) } }]))
@@ -35,7 +35,7 @@ describe("what a file can hold", () => {
       assert.deepStrictEqual((yield* store.list(bob, {})).items, [])
     }))
 
-  it.scopedLive("a note in a folder of one's own below a scope stays in that scope", () =>
+  it.scopedLive("in an own subfolder of a scope's folder belongs to that scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, "users/ada/journal"), { recursive: true })

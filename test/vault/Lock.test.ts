@@ -113,7 +113,7 @@ const openedBy = (root: string) => {
 }
 
 describe("the lock of a vault", () => {
-  it.scoped("left behind is taken after its timeout, and not before", () =>
+  it.scoped("left behind by a dead process is taken after its timeout, and not before", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -132,7 +132,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("that a holder lost while it stood still is not its own any more, and not its to release", () =>
+  it.scoped("lost by a stalled holder is neither held nor released by it", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [sleeper, thief] = [yield* lockOf(root, "equal"), yield* lockOf(root, "equal")]
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("has a heartbeat in every session: soon after another, after a rest, and after the end of its scope", () =>
+  it.scoped("has a heartbeat whenever it is held: soon after another session, after a pause, and after its scope ended", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -209,7 +209,7 @@ describe("the lock of a vault", () => {
 
   for (const hasOneName of [false, true]) {
     const where = hasOneName ? "a file has one name" : "a file has two names"
-    it.scoped(`is let go once the heartbeat that is being written is through, where ${where}`, () =>
+    it.scoped(`is released after the heartbeat being written is complete, where ${where}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("leaves no file open and no heartbeat if it dies as it is let go, and is taken by the next once it is stale", () =>
+  it.scoped("leaves no open file and no heartbeat if its release dies, and can be taken once it is stale", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -263,7 +263,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(yield* Fiber.join(next))
     }))
 
-  it.scoped("leaves no file open where nobody can tell whose it is, and a file has one name", () =>
+  it.scoped("leaves no file open if the owner of the lock file cannot be determined, and a file has one name", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -295,7 +295,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
-  it.scopedLive("that two find stale is stolen by one; the other puts back what it took by mistake", () =>
+  it.scopedLive("that two processes find stale is taken by one, and the other puts back what it moved by mistake", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -343,7 +343,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scopedLive("held for good by one that lives is given up on, and says so", () =>
+  it.scopedLive("held by a live process makes others fail with unavailable after their timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const lock = Effect.provide(VaultFileSystem.make(root), NodeContext.layer).pipe(
@@ -354,7 +354,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
 
-  it.scoped("is not given up on by a process that is slower at each step than all its patience", () =>
+  it.scoped("is not given up on by a process whose every disk call takes longer than its timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -375,7 +375,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
     }))
 
-  it.scoped("that passes from hand to hand is waited for, however long that goes on", () =>
+  it.scoped("that changes holders again and again is waited for beyond the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const seen = counting(root)

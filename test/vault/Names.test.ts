@@ -41,8 +41,8 @@ const names = [
   "éa"
 ]
 
-describe("names that are hard to tell apart", () => {
-  it.scopedLive("stay apart on disk and in answers, whatever field they stand in, and over a reopening", () =>
+describe("user, agent and tenant names that differ only in case, width or Unicode form", () => {
+  it.scopedLive("stay separate on disk and in answers, in every field of a scope, also after reopening", () =>
     Effect.gen(function*() {
       const root = yield* place
       const scopes = names.flatMap((name): ReadonlyArray<MemoryScope> => [
@@ -85,7 +85,7 @@ describe("names that are hard to tell apart", () => {
       }))
     }))
 
-  it.scopedLive("are one where Unicode has two ways to write them", () =>
+  it.scopedLive("are one if only their Unicode normalisation differs", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -96,7 +96,7 @@ describe("names that are hard to tell apart", () => {
       assert.lengthOf(new Set(Object.keys(files(root)).map((file) => path.dirname(file))) as never, 1)
     }))
 
-  it.scopedLive("nobody else on the machine reads along", () =>
+  it.scopedLive("are stored in files and folders that only their owner can read", () =>
     Effect.gen(function*() {
       const root = path.join(yield* place, "vault")
       yield* Effect.scoped(Effect.gen(function*() {

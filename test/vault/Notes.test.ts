@@ -1,4 +1,4 @@
-/** Notes that people have: each file of a nasty folder is a record, and no byte of it changes. */
+/** A folder of unusual hand-written notes: each file is a record, and no byte of it changes. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -182,8 +182,8 @@ const law = (
     () => Effect.flatMap(filled, (root) => Effect.flatMap(opened(root), (vault) => check({ ...vault, root })))
   )
 
-describe("a folder of nasty notes", () => {
-  law("is a record for every file, each saying what its author said", (vault) =>
+describe("a folder of unusual notes", () => {
+  law("has one record per file with what its author wrote", (vault) =>
     Effect.gen(function*() {
       const records = yield* all(vault)
       assert.strictEqual(records.size, Object.keys(notes).length)
@@ -202,7 +202,7 @@ describe("a folder of nasty notes", () => {
       for (const { error } of issues) assert.isAtMost(error.message.length, 300)
     }))
 
-  it.scopedLive("is the same to the byte after it was opened, searched, looked at and closed, twice; so are its records", () =>
+  it.scopedLive("is byte for byte the same after it was opened, searched, refreshed and closed twice, and so are its records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = bytes(root)
@@ -228,7 +228,7 @@ describe("a folder of nasty notes", () => {
     }))
 
   law(
-    "takes an update of each, but of a note that holds more than its record, and keeps what was",
+    "accepts an update of each note, except of those that were read only in part, and keeps their text",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -263,7 +263,7 @@ describe("a folder of nasty notes", () => {
       })
   )
 
-  law("is copied whole into a store that knows no files", (vault) =>
+  law("can be copied into an in-memory store", (vault) =>
     Effect.gen(function*() {
       const copy = yield* MemoryStore.MemoryStore
       const { items } = yield* vault.store.list(system, { limit: 1_000 })
@@ -281,7 +281,7 @@ describe("a folder of nasty notes", () => {
       )
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  law("is filtered by its properties", ({ store, root, vault }) =>
+  law("can be filtered by the properties of its notes", ({ store, root, vault }) =>
     Effect.gen(function*() {
       fs.writeFileSync(path.join(root, "one.md"), matter("status: open\nrating: 5\nauthor: {name: Ada}"))
       fs.writeFileSync(path.join(root, "two.md"), matter("status: done\nrating: 3"))
@@ -294,7 +294,7 @@ describe("a folder of nasty notes", () => {
       assert.deepStrictEqual(yield* where({ "metadata.mood": { eq: "sunny" } }), ["windows"])
     }))
 
-  it.scopedLive("an update of a note changes its author's properties where they stand, and drops one that the record dropped", () =>
+  it.scopedLive("has an update of metadata written to the note's properties in place, and removed properties deleted", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")
@@ -315,7 +315,7 @@ describe("a folder of nasty notes", () => {
       assert.deepInclude(record, { revision: 2, tags: ["hot"], importance: 0.5 })
     }))
 
-  it.scopedLive("in a vault of an earlier release is read as it was, until the options say otherwise", () =>
+  it.scopedLive("of an earlier release is read as before unless the option `notes: \"whole\"` is given", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -339,7 +339,7 @@ describe("a folder of nasty notes", () => {
       }
     }))
 
-  it.scopedLive("what somebody puts among the library's own rows is shown to no viewer", () =>
+  it.scopedLive("shows no viewer a note that was put among the Internal records", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outbox = path.join(root, ".effect-memory/outbox")
@@ -354,7 +354,7 @@ describe("a folder of nasty notes", () => {
       }
     }))
 
-  it.scopedLive("a copy of a record of ours is shown to nobody under another name, be its frontmatter whole or broken", () =>
+  it.scopedLive("shows nobody a copy of a record's file under another name, whether or not its frontmatter is valid", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

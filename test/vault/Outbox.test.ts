@@ -41,9 +41,9 @@ const onceEach = (store: Service, acknowledged: ReadonlyArray<string>) =>
     return count
   })
 
-describe("an outbox killed at any moment", () => {
+describe("an outbox in a vault killed at any moment", () => {
   it.scopedLive(
-    "every acknowledged message is extracted, none twice, of every tenant, and nothing waits",
+    "extracts every acknowledged message of every tenant exactly once, and leaves none waiting",
     () =>
       eachVault(times(2, isLong ? 1_000 : 50), (first, rounds) =>
         Effect.gen(function*() {
@@ -84,10 +84,10 @@ describe("an outbox killed at any moment", () => {
   )
 })
 
-describe("two outboxes in two processes, one vault, the same lines", () => {
+describe("two outboxes in two processes on one vault and the same conversations", () => {
   for (const extractor of ["pipeline", "ingest"]) {
     it.scopedLive(
-      `${extractor}: nothing is lost, nothing twice`,
+      `${extractor}: lose no message and extract none twice`,
       () =>
         Effect.gen(function*() {
           const root = yield* place
@@ -109,7 +109,7 @@ describe("two outboxes in two processes, one vault, the same lines", () => {
   }
 })
 
-describe("forgetAll with purge", () => {
+describe("forgetAll with purge in a vault with an outbox", () => {
   const { ada, bob, down, model, never, refused, refusing, rows, settled, users, writes } = Boxes
   const word = "quokka"
   /** The files that hold the word, hidden ones too. */
@@ -148,7 +148,7 @@ describe("forgetAll with purge", () => {
         assert.deepStrictEqual(where(root), [])
       }))
 
-  law("leaves nothing of what waits, where no outbox runs", (store) =>
+  law("removes every waiting message from disk if no outbox runs", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(store, model(() => down))
       yield* outbox.append(ada, "s", users(word, `${word} `.repeat(30_000)))
@@ -156,7 +156,7 @@ describe("forgetAll with purge", () => {
       yield* outbox.append(Viewer.make({ userId: "ada", agentId: "coach" }), "s", users(word))
     }))
 
-  law("leaves nothing of what was planned", (store) =>
+  law("removes every planned write from disk", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(refusing(store, (batch) => writes(batch) ? down : undefined), model())
       yield* outbox.append(ada, "s", users(word))
@@ -164,7 +164,7 @@ describe("forgetAll with purge", () => {
       assert.include(yield* rows(store), "plan")
     }))
 
-  law("leaves nothing of what was parked", (store) =>
+  law("removes every parked message from disk", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(store, model(() => refused))
       yield* outbox.append(ada, "s", users(word))
@@ -172,7 +172,7 @@ describe("forgetAll with purge", () => {
       assert.lengthOf(yield* outbox.parked, 1)
     }))
 
-  it.scopedLive("while the model thinks: what it then says is neither kept nor planned, and the line goes on", () =>
+  it.scopedLive("during an extraction discards what the model then returns, and the conversation continues", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -202,7 +202,7 @@ describe("forgetAll with purge", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("by an agent alone leaves what its users and visitors said, which it does not see", () =>
+  it.scopedLive("by an agent leaves the messages of its users and visitors, which it does not see", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -218,7 +218,7 @@ describe("forgetAll with purge", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's memories are the user's, whichever agent was spoken to
     }))
 
-  it.scopedLive("is about the viewer and who is narrower, and about all that waits or nothing", () =>
+  it.scopedLive("removes messages of the viewer's and narrower scopes only, and with a limit all of them or none", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

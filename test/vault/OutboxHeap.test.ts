@@ -5,9 +5,9 @@ import { program, times } from "./Program.ts"
 
 const Line = Schema.Struct({ turns: Schema.Int, waiting: Schema.Int, alive: Schema.Int })
 
-describe("an outbox that is drained", () => {
+describe("a drained outbox", () => {
   it.scopedLive(
-    "four times the turns leave no more of the heap alive",
+    "keeps no more of the heap alive after four times as many turns",
     () =>
       Effect.gen(function*() {
         const turns = times(250, 5_000)

@@ -1,4 +1,4 @@
-/** Every kind as a page: what the vault writes for it is what docs/kinds.md shows, to the letter. */
+/** The file that a vault writes for each kind is exactly the one that docs/kinds.md shows. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -158,7 +158,7 @@ const pages = Effect.gen(function*() {
   yield* session.recordError("ECONNRESET on upload", "Raise the proxy's timeout.")
 }).pipe(Effect.provide(EpisodicMemory.layer))
 
-it.scoped("every page that docs/kinds.md shows, and each of its places, is what the vault writes", () =>
+it.scoped("a vault writes exactly the pages that docs/kinds.md shows, at the paths that it shows", () =>
   Effect.gen(function*() {
     const root = yield* place
     yield* TestClock.setTime(Date.UTC(2026, 0, 1))

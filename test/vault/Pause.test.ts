@@ -15,9 +15,9 @@ const Line = Schema.Union(
 )
 const viewer = Viewer.make({ agentId: "Bob" })
 
-describe("a writer that stands still at any moment", () => {
+describe("a writer that stalls at any moment", () => {
   it.scopedLive(
-    "loses its lock to the next, and when it wakes neither's acknowledged writes are lost",
+    "loses its lock to the next writer, and no acknowledged write of either is lost",
     () =>
       Effect.gen(function*() {
         const root = yield* place

@@ -1,4 +1,4 @@
-/** What kinds keep in `data`: as pages of a vault, in a hand, after a restart, and between two that have it open. */
+/** The `data` of kinds as files of a vault: read, edited by hand, after a restart, and with two processes. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -119,9 +119,9 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
       })
     }))
 
-describe("payloads in a vault", () => {
+describe("data of kinds in a vault", () => {
   law(
-    "what a kind knows is frontmatter, called by its name; what is written is the page",
+    "is frontmatter under its field names, and the text is the body of the page",
     ({ page }) =>
       Effect.sync(() => {
         for (
@@ -163,7 +163,7 @@ describe("payloads in a vault", () => {
   )
 
   law(
-    "a value is changed by hand in its page, or under `value`; a page of another key is no entry until it is mended",
+    "can be edited by hand in the body or under `value`, and a page with a wrong key is no entry until it is corrected",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -181,7 +181,7 @@ describe("payloads in a vault", () => {
   )
 
   law(
-    "what a hand wrote is gone on from",
+    "edited by hand is the basis of later changes",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")
@@ -203,7 +203,7 @@ describe("payloads in a vault", () => {
   )
 
   law(
-    "what the kind's Schema refuses is reported, takes nothing else along, and is there again when it is mended",
+    "that the kind's Schema refuses is reported, affects no other record, and is read again once corrected",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (
@@ -240,7 +240,7 @@ describe("payloads in a vault", () => {
       })
   )
 
-  it.scopedLive("what was acknowledged is there after a restart, audit and history with it", () =>
+  it.scopedLive("is the same after a restart, with audit trail and history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = ({ beliefs, core, facts, knowledge, procedures, resources, settings, tasks }: Kinds) =>
@@ -266,7 +266,7 @@ describe("payloads in a vault", () => {
       assert.deepEqual(yield* Effect.flatMap(kinds(store), told), before)
     }))
 
-  it.scopedLive("two that have it open count every execution, and write one entry per key", () =>
+  it.scopedLive("counts every execution and has one entry per key when two processes write", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, two] = yield* Effect.all([opened(root), opened(root)])

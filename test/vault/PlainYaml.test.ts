@@ -1,4 +1,4 @@
-/** The quick reader of frontmatter: it reads what the YAML parser reads, or leaves it alone. */
+/** The fast reader of frontmatter either agrees with the YAML parser or leaves the text to it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as Yaml from "yaml"
@@ -164,8 +164,8 @@ const keys = [
   "- a"
 ]
 
-describe("the quick reader of frontmatter", () => {
-  it("reads every scalar as the YAML parser does, by itself and in a list, or not at all", () => {
+describe("the fast reader of frontmatter", () => {
+  it("reads a scalar, alone and in a list, like the YAML parser or not at all", () => {
     const read = scalars.filter((scalar) =>
       [
         `a: ${scalar}`,
@@ -202,13 +202,13 @@ describe("the quick reader of frontmatter", () => {
     assert.includeMembers(read, ["9f".repeat(32), "01J8Z3N5T6V7W8X9Y0ABCDEFGH", "http://a.b/c?d=e&f", "naïve"])
   })
 
-  it("reads every key as the YAML parser does, or not at all", () => {
+  it("reads a key like the YAML parser or not at all", () => {
     const read = keys.filter((key) => [`${key}: b`, `${key}:\n  - b`, `${key}: b\n${key}: c`].map(agrees)[0])
     const words = ["a", "tags", "createdAt", "a-b", "_a", "a b", "date created", "ключ", "名前", "é", "constructor"]
     assert.deepStrictEqual(read, words)
   })
 
-  it("reads every text of such lines as the YAML parser does, or not at all", () => {
+  it("reads a random text of such lines like the YAML parser or not at all", () => {
     const scalar = FastCheck.oneof(FastCheck.constantFrom(...scalars), FastCheck.string({ maxLength: 6 }))
     const key = FastCheck.oneof(
       { weight: 5, arbitrary: FastCheck.constantFrom("a", "b", "c", "d") },
@@ -245,7 +245,7 @@ const said: FastCheck.Arbitrary<unknown> = FastCheck.oneof(
   FastCheck.boolean()
 )
 
-describe("the quick printer of frontmatter", () => {
+describe("the fast printer of frontmatter", () => {
   const printed = (matter: Readonly<Record<string, unknown>>) => {
     const quick = Frontmatter.printPlain(matter)
     if (quick === undefined) return false
@@ -254,7 +254,7 @@ describe("the quick printer of frontmatter", () => {
     return true
   }
 
-  it("prints values and lists as the YAML library does, byte for byte, and all are read back; or it prints nothing", () => {
+  it("prints values and lists byte for byte like the YAML library, or not at all, and both read it back", () => {
     FastCheck.assert(
       FastCheck.property(said, FastCheck.array(said, { minLength: 1, maxLength: 4 }), (value, list) => {
         printed({ a: value })
@@ -264,7 +264,7 @@ describe("the quick printer of frontmatter", () => {
     )
   })
 
-  it("prints what a record is made of", () => {
+  it("prints the frontmatter of a usual record", () => {
     assert.isTrue(printed({
       id: "01J8Z3N5T6V7W8X9Y0ABCDEFGH",
       kind: "project",

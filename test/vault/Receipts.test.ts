@@ -27,8 +27,8 @@ const using = <A, E>(
     return yield* use(yield* Effect.provide(MemoryPipeline.make, layers), store)
   }))
 
-describe("receipts of a vault", () => {
-  it.scopedLive("can be undone after the vault was closed and opened again, but not with another vault", () =>
+describe("the receipt of a remember in a vault", () => {
+  it.scopedLive("can be undone after the vault was reopened, and fails with not_owned in another vault", () =>
     Effect.gen(function*() {
       const [root, elsewhere] = [yield* place, yield* place]
       const json = yield* using(root, (pipeline) =>

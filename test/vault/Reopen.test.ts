@@ -73,8 +73,8 @@ const age = (root: string) => {
 /** Every third, where it is not the soak. */
 const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
-describe("a vault reopened", () => {
-  it.scoped("two runs with one clock and one seed leave equal files, byte for byte", () =>
+describe("a reopened vault", () => {
+  it.scoped("has byte for byte equal files after two runs with one clock and one seed", () =>
     Effect.gen(function*() {
       const run = Effect.suspend(() =>
         Effect.gen(function*() {
@@ -98,7 +98,7 @@ describe("a vault reopened", () => {
       assert.deepStrictEqual(yield* run, first)
     }))
 
-  it.scopedLive("is the same from its snapshot and from its files alone", () =>
+  it.scopedLive("has the same state with its snapshot as from its files alone", () =>
     Effect.gen(function*() {
       const root = yield* place
       const open = yield* Effect.scoped(Effect.gen(function*() {
@@ -117,7 +117,7 @@ describe("a vault reopened", () => {
       assert.strictEqual(yield* state(root), open)
     }))
 
-  it.scopedLive("takes the index from its snapshot, and to it what hands have changed, added and removed since", () =>
+  it.scopedLive("uses the index of its snapshot, updated by files that were edited, added and deleted since", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -138,7 +138,7 @@ describe("a vault reopened", () => {
     }))
 
   it.scopedLive(
-    "takes nothing from a snapshot that is cut, has a bit turned, or is of another vault or version",
+    "ignores a snapshot that is truncated, has a flipped bit, or belongs to another vault or version",
     () =>
       Effect.gen(function*() {
         const [root, other] = [yield* place, yield* place]
@@ -193,7 +193,7 @@ describe("a vault reopened", () => {
       })
   )
 
-  it.scopedLive("what is a double is asked of the kinds that are, not of those of the snapshot", () =>
+  it.scopedLive("deduplicates by the kinds that are provided, not by those of the snapshot", () =>
     Effect.gen(function*() {
       const root = yield* place
       const say = Effect.scoped(Effect.gen(function*() {
@@ -208,7 +208,7 @@ describe("a vault reopened", () => {
     }))
 
   for (const name of ["snapshot", "journal.json", "lock"]) {
-    it.scopedLive(`survives a ${name} that is torn, forged or not text`, () =>
+    it.scopedLive(`has the same state if ${name} is truncated, forged or not text`, () =>
       Effect.gen(function*() {
         const root = yield* place
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -245,7 +245,7 @@ describe("a vault reopened", () => {
       }))
   }
 
-  it.scopedLive("of a newer format is unsupported, and nothing of it is touched", () =>
+  it.scopedLive("of a newer format fails with unsupported, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -262,7 +262,7 @@ describe("a vault reopened", () => {
       assert.deepStrictEqual(all(), before)
     }))
 
-  it.scopedLive("cloned without its sidecars opens whole, of origin file and trust 2", () =>
+  it.scopedLive("without its .effect-memory folder has every record, with origin file and trust 2", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

@@ -23,8 +23,8 @@ const rest = (vault: Markdown.VaultService) =>
     { discard: true }
   )
 
-describe("a vault at rest", () => {
-  it.scoped("answers the first call with the edits that were made by hand", () =>
+describe("a vault that has stopped polling", () => {
+  it.scoped("answers the first call with the edits that were made by hand meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })
@@ -38,7 +38,7 @@ describe("a vault at rest", () => {
       assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
     }))
 
-  it.scoped("publishes the edits to a listener that subscribes after the rest, and polls again", () =>
+  it.scoped("publishes those edits to a later subscriber, and polls again", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

@@ -1,4 +1,4 @@
-/** Files whose bytes change while size, times and inode stay: bits that rot, and tools that put the time of a file back. */
+/** Files whose bytes change while size, times and inode stay the same, as with bit rot or tools that reset a file's time. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -32,8 +32,8 @@ const settled = Effect.gen(function*() {
   return { root, record, ...vault }
 })
 
-describe("a file that changed under the same size, times and inode", () => {
-  it.scopedLive("is updated: the update is of what the file says now, and the next one works too", () =>
+describe("a file whose bytes changed but not its size, times and inode", () => {
+  it.scopedLive("is updated from its present text, and the next update works too", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       yield* store.update(ada, record.id, { tags: ["hot"] })
@@ -43,7 +43,7 @@ describe("a file that changed under the same size, times and inode", () => {
       assert.include(Object.values(files(root)).join(), "white tea")
     }))
 
-  it.scopedLive("is forgotten, and its file is gone", () =>
+  it.scopedLive("is deleted when its record is forgotten", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       assert.deepStrictEqual(yield* store.forget(ada, [record.id]), [true])
@@ -51,7 +51,7 @@ describe("a file that changed under the same size, times and inode", () => {
       assert.deepStrictEqual(files(root), {})
     }))
 
-  it.scopedLive("is purged, and nothing of it is left", () =>
+  it.scopedLive("is deleted when its record is purged, and nothing of it is left", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       assert.deepStrictEqual(yield* store.forget(ada, [record.id], { purge: true }), [true])
@@ -60,7 +60,7 @@ describe("a file that changed under the same size, times and inode", () => {
       assert.deepStrictEqual(yield* store.history(ada, record.id), [])
     }))
 
-  it.scopedLive("is seen by a look, though nobody writes to it", () =>
+  it.scopedLive("is noticed by a refresh, without a write", () =>
     Effect.gen(function*() {
       const { store, vault } = yield* settled
       yield* vault.refresh
@@ -68,8 +68,8 @@ describe("a file that changed under the same size, times and inode", () => {
     }))
 })
 
-describe("the sample of a look", () => {
-  it("is a hundredth of the files, and after a hundred looks every file was in one", () => {
+describe("the sample of files whose content each scan checks", () => {
+  it("is a hundredth of the files, and a hundred scans check every file", () => {
     for (const count of [0, 1, 99, 100, 101, 1_234]) {
       const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
       const sampling = VaultFile.makeSampling()
@@ -83,7 +83,7 @@ describe("the sample of a look", () => {
     }
   })
 
-  it("begins at a place that the clock gives, so that processes that look once each read different files", () => {
+  it("starts at a position that depends on the clock, so that short-lived processes check different files", () => {
     const paths = Array.from({ length: 1_000 }, (_, n) => `${n}.md`)
     const firsts = Array.from({ length: 50 }, (_, n) => [...VaultFile.makeSampling().next(paths, n)][0])
     assert.strictEqual(new Set(firsts).size, 50)

@@ -76,8 +76,8 @@ const twins = Effect.gen(function*() {
   }
 })
 
-describe("a look that is under way", () => {
-  it.scopedLive("shows a batch whole, though a write that began later has seen one of its files as it was", () =>
+describe("a scan of a vault that is in progress", () => {
+  it.scopedLive("shows a batch of another process as a whole, though a later write has read one of its files before", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -91,7 +91,7 @@ describe("a look that is under way", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Tea"])
     }))
 
-  it.scopedLive("shows a batch whole, though the history was compacted and another look has found that out first", () =>
+  it.scopedLive("shows a batch as a whole, though the history was compacted and another scan noticed it first", () =>
     Effect.gen(function*() {
       const { both, compacted, file, fileOf, folder, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -110,7 +110,7 @@ describe("a look that is under way", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("leaves nothing unseen by a writer of the same process", () =>
+  it.scopedLive("does not hide a record from deduplication by a writer of the same process", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate
@@ -133,7 +133,7 @@ describe("a look that is under way", () => {
       assert.strictEqual(again?.record.id, tea.id)
     }))
 
-  it.scopedLive("leaves no gap in a history that is being read, though it finds that the history was compacted", () =>
+  it.scopedLive("that notices a compaction leaves no gap in a history that is being read", () =>
     Effect.gen(function*() {
       const { compacted, read, reader, right } = yield* twins
       read.arm((path) => path.endsWith("history"))
@@ -146,8 +146,8 @@ describe("a look that is under way", () => {
     }))
 })
 
-describe("a writer", () => {
-  it.scopedLive("whose lock was taken before it wrote begins again, and whoever asked it to write is not told", () =>
+describe("a writer of a vault", () => {
+  it.scopedLive("whose lock is taken before it writes starts again without an error for its caller", () =>
     Effect.gen(function*() {
       const root = yield* place
       const history = `${root}/.effect-memory/history`

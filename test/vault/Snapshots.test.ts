@@ -1,4 +1,4 @@
-/** When a vault's snapshot is saved, and how large it is. */
+/** When the snapshot of a vault is saved, and its size. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -39,7 +39,7 @@ const notes = (count: number, length: number) =>
     }).pipe(Effect.withRandom(Random.make("notes"))))
 
 describe("the snapshot of a vault", () => {
-  it.scoped("is saved by a process that opened without one, and again with the index that it built, before it ends", () =>
+  it.scoped("is saved by a process that opened without one, and saved again with the index once that is built", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 50)
       const { store } = yield* opened(root)
@@ -61,7 +61,7 @@ describe("the snapshot of a vault", () => {
       yield* until(() => fs.statSync(snapshot(root)).ino !== second)
     }))
 
-  it.scoped("is saved no more than once a minute, however much changes", () =>
+  it.scoped("is saved at most once a minute, however much changes", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 10)
       const { store } = yield* opened(root)
@@ -75,7 +75,7 @@ describe("the snapshot of a vault", () => {
       assert.strictEqual(fs.statSync(snapshot(root)).ino, first)
     }))
 
-  it.scopedLive("with its index is at most half as large as the notes, and has the same answers", () =>
+  it.scopedLive("with the index is at most half the size of the notes and gives the same answers", () =>
     Effect.gen(function*() {
       const root = yield* notes(200, 800)
       const ask = Effect.scoped(Effect.gen(function*() {

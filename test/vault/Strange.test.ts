@@ -1,4 +1,4 @@
-/** What is no file where the vault expects one, and a disk that is full. */
+/** Things other than files where the vault expects a file, and a full disk. */
 import { NodeContext } from "@effect/platform-node"
 import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -13,7 +13,7 @@ import { files, opened, place, reached } from "./Place.ts"
 
 const lock = (root: string) => path.join(root, ".effect-memory/lock")
 
-describe("in place of the lock", () => {
+describe("in place of the lock file", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "a pipe": (at) => void execFileSync("mkfifo", [at]),
     "a folder": (at) => fs.mkdirSync(at),
@@ -22,7 +22,7 @@ describe("in place of the lock", () => {
     "a link to nothing": (at) => fs.symlinkSync("nowhere", at)
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`${name} is taken away like a lock that was left behind`, () =>
+    it.scopedLive(`${name} is removed like a stale lock`, () =>
       Effect.gen(function*() {
         const root = yield* place
         fs.mkdirSync(path.dirname(lock(root)))
@@ -36,8 +36,8 @@ describe("in place of the lock", () => {
   }
 })
 
-describe("a folder that is called like a record", () => {
-  it.scopedLive("is an issue, and the record comes back when the file does", () =>
+describe("a folder in place of a record's file", () => {
+  it.scopedLive("is reported as an issue, and the record is back when the file is", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -90,8 +90,8 @@ const full = (fs: { isFull: boolean }) =>
     ).pipe(Layer.provide(reached))
   )
 
-describe("a full disk", () => {
-  it.scopedLive("takes no record, and gives up those that are purged, one or many, to every process", () =>
+describe("a vault on a full disk", () => {
+  it.scopedLive("refuses new records and still purges records, for every process", () =>
     Effect.gen(function*() {
       const root = yield* place
       const fs = { isFull: false }

@@ -21,8 +21,8 @@ const plant = (file: string, { seconds }: { readonly seconds: number }) =>
     })
   )
 
-describe("a file that a killed writer left half written", () => {
-  it.scopedLive("goes with the next writer, if it is old and a writer's; nothing else does", () =>
+describe("a temporary file of a vault", () => {
+  it.scopedLive("left by a killed writer is deleted by the next writer if it is old; other files are not", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(opened(root)) // makes the vault, so that whoever opens it next is a reader
@@ -61,9 +61,7 @@ describe("a file that a killed writer left half written", () => {
 
   for (const isDirect of [true, false]) {
     it.scopedLive(
-      `a fenced write makes a folder that went, and once its turn was ended replaces nothing, ${
-        isDirect ? "reached directly" : "through the platform"
-      }`,
+      `of a writer whose folder was ended replaces no file, ${isDirect ? "with direct file access" : "through the platform"}`,
       () =>
         Effect.gen(function*() {
           const root = yield* place
@@ -94,7 +92,7 @@ describe("a file that a killed writer left half written", () => {
     )
   }
 
-  it.scopedLive("one who lost the lock takes nothing from the next, and says that it lost", () =>
+  it.scopedLive("of a writer that lost the lock replaces no file, and its write fails", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [sleeper, other] = yield* Effect.all([VaultFileSystem.make(root), VaultFileSystem.make(root)])
@@ -116,7 +114,7 @@ describe("a file that a killed writer left half written", () => {
       assert.deepStrictEqual(fs.readdirSync(root), ["a"])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("is not what a writer that lives is writing, however long it takes", () =>
+  it.scopedLive("of a live writer is not deleted, however long the write takes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])

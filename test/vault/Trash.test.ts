@@ -1,4 +1,4 @@
-/** What was forgotten in a vault: restorable after a restart, however it was forgotten, and erased in the end. */
+/** Forgotten records of a vault: restorable after a restart, however they were forgotten, and erased in the end. */
 import { assert, describe, it } from "@effect/vitest"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -44,8 +44,8 @@ const toFormat1 = (root: string) => {
   fs.writeFileSync(manifest, JSON.stringify({ ...JSON.parse(fs.readFileSync(manifest, "utf8")), version: 1 }))
 }
 
-describe("what was forgotten", () => {
-  it.scoped("is absent at once, listed as forgotten, and restored with its past, after restarts", () =>
+describe("a forgotten record of a vault", () => {
+  it.scoped("is absent at once, listed as forgotten, and restorable with its history after restarts", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -69,7 +69,7 @@ describe("what was forgotten", () => {
         }))
     }))
 
-  it.scoped("is erased with all of its history once the trash is over, by an opening too", () =>
+  it.scoped("is erased with its history once the trash duration is over, also by opening the vault", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -88,7 +88,7 @@ describe("what was forgotten", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("by a release that had no trash is erased by the next compaction, as that release meant it", () =>
+  it.scoped("that a release without trash forgot is erased by the next compaction", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -99,7 +99,7 @@ describe("what was forgotten", () => {
       assert.isFalse(fs.existsSync(path.join(root, ".effect-memory/revisions")))
     }))
 
-  it.scoped("by a hand that took the file away is in the trash as well, and no compaction erases it", () =>
+  it.scoped("whose file was deleted by hand is listed as forgotten, and no compaction erases it", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

@@ -1,4 +1,4 @@
-/** Long work on a vault lets the event loop turn, after so many records and not after so much time. */
+/** Long work on a vault yields to the event loop after a fixed number of records, not after a fixed time. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -78,8 +78,8 @@ const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>)
   }
 }
 
-describe("a vault lets the event loop turn", () => {
-  it.scopedLive("while it reads its history, and after each of its lines shows what stands before", () =>
+describe("a vault yields to the event loop", () => {
+  it.scopedLive("while it reads its history, and shows the lines read so far", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       const most = yield* growth(history.news(true), history.records)
@@ -87,7 +87,7 @@ describe("a vault lets the event loop turn", () => {
       assert.isAtMost(most, records / 2)
     }))
 
-  it.scopedLive("while it writes its history anew, with each line as it was", () =>
+  it.scopedLive("while it rewrites its history, with the same lines", () =>
     Effect.gen(function*() {
       const { disk: fs, history } = yield* written
       yield* history.news(true)
@@ -101,7 +101,7 @@ describe("a vault lets the event loop turn", () => {
       }
     }))
 
-  it.scopedLive("while its first look is held against the history, and once it has looked does so at one moment", () =>
+  it.scopedLive("while it compares its first scan with the history, but not in later scans", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       yield* history.news(true)
@@ -120,7 +120,7 @@ describe("a vault lets the event loop turn", () => {
       assert.strictEqual(yield* looking(false), 0)
     }))
 
-  it.scopedLive("while it looks for what was forgotten, and for what is to be erased", () =>
+  it.scopedLive("while it searches for forgotten and expired records", () =>
     Effect.gen(function*() {
       const { disk: fs, history } = yield* written
       yield* history.news(true)
@@ -152,7 +152,7 @@ describe("a vault lets the event loop turn", () => {
     }))
 })
 
-describe("a snapshot is made in steps", () => {
+describe("the steps in which a snapshot is made", () => {
   const places = made.map((record, n): HistoryLine.Place => ({
     ...{ tenant: "default", id: record.id, batch: 1, revision: 1, forgotten: false, part: 0, parts: 1, isKept: true },
     ...{ path: pathOf(n), gone: [], before: null, after: n % 2 === 0 ? "hash" : "other", offset: n, length: 1 }
@@ -162,7 +162,7 @@ describe("a snapshot is made in steps", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("finds the place of each entry, some thousand at a time", () => {
+  it("find the place of each entry, some thousand at a time", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.placed(entries, places))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(places, (places) => SnapshotPart.placed(entries, places)).most, 4_096)
@@ -172,7 +172,7 @@ describe("a snapshot is made in steps", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("divides the entries into parts, one after the other, and leaves out none", () => {
+  it("divide the entries into parts in order, and omit none", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -189,7 +189,7 @@ describe("a snapshot is made in steps", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("joins and signs bytes, a megabyte at a time, with the result of one step", () => {
+  it("join and sign bytes a megabyte at a time, with the same result as at once", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -50,8 +50,8 @@ const filled = Effect.gen(function*() {
   return root
 })
 
-describe("the vectors of a vault", () => {
-  it.scopedLive("survive reopening, are nobody else's to read, and are no business of git", () =>
+describe("vectors of a vault", () => {
+  it.scopedLive("survive reopening, in files that only their owner can read and git ignores", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -62,7 +62,7 @@ describe("the vectors of a vault", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".effect-memory/.gitignore"), "utf8"), "*\n")
     }))
 
-  it.scopedLive("of several processes at once are all there, each once, and seen by all", () =>
+  it.scopedLive("attached by several processes at once are stored once each and seen by all", () =>
     Effect.gen(function*() {
       const root = yield* place
       const all = yield* Effect.all([opened(root), opened(root), opened(root)])
@@ -89,7 +89,7 @@ describe("the vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("of two lengths at once: one is refused, and the file holds the other", () =>
+  it.scopedLive("attached at once with two different dimensions are refused in one call and stored from the other", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
@@ -103,7 +103,7 @@ describe("the vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "that are torn, flipped, foreign or empty are passed over, and made again",
+    "in a file that is truncated, corrupt, foreign or empty are ignored and computed again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -149,7 +149,7 @@ describe("the vectors of a vault", () => {
       })
   )
 
-  it.scopedLive("of names that look alike are two models', and no name leads out of the folder", () =>
+  it.scopedLive("of models with similar names stay separate, and no model name leads out of the folder", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const models = [
@@ -177,7 +177,7 @@ describe("the vectors of a vault", () => {
       assert.strictEqual(yield* right(store, texts), 3)
     }))
 
-  it.scopedLive("of what is purged are gone from the disk, from every file and from every process, for good", () =>
+  it.scopedLive("of purged texts are erased from every file and every process, for good", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -205,7 +205,7 @@ describe("the vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("of texts that were edited away are swept by compaction, once they are most", () =>
+  it.scopedLive("of texts that were edited are erased by compaction once most vectors are unused", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -248,7 +248,7 @@ describe("the vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("of an earlier version's shared file serve exactly the tenants that have the text, whichever asks first", () =>
+  it.scopedLive("in an earlier version's shared file are used by exactly those tenants that have the text", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("the vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("of an earlier version's shared file are erased with the text, even if they were never read", () =>
+  it.scopedLive("in an earlier version's shared file are erased with their text, even if they were never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)
@@ -284,7 +284,7 @@ describe("the vectors of a vault", () => {
       assert.deepStrictEqual(yield* known(store, "default"), [true, true, true, false])
     }))
 
-  it.scopedLive("are not looked for, written or erased through a link", () =>
+  it.scopedLive("are not read, written or erased through a symbolic link", () =>
     Effect.gen(function*() {
       const template = yield* filled
       for (const linked of ["folder", "file"] as const) {

@@ -26,8 +26,8 @@ const watching = (watch: FileSystem.FileSystem["watch"]) =>
 
 const watchers = Effect.sync(() => process.getActiveResourcesInfo().filter((name) => name === "FSEventWrap").length)
 
-describe("the folder of a vault is watched", () => {
-  it.scopedLive("what another process wrote is seen at once, however long the poll, and whole", () =>
+describe("a vault that watches its folder", () => {
+  it.scopedLive("sees a write of another process at once and as a whole, however long the poll interval", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, never)
@@ -49,7 +49,7 @@ describe("the folder of a vault is watched", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("a hint is no more than that: what it says of a file changes nothing", () =>
+  it.scopedLive("uses a watch event only as a hint to look, and does not believe what the event says", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()
@@ -82,7 +82,7 @@ describe("the folder of a vault is watched", () => {
     "is watched no more": () => Stream.empty
   }
   for (const [name, watch] of Object.entries(unwatched)) {
-    it.scopedLive(`where it ${name} it is polled, and no more than a debug line tells`, () =>
+    it.scopedLive(`whose folder ${name} polls instead, and logs no more than a debug line`, () =>
       Effect.gen(function*() {
         const said: Array<string> = []
         const logger = Logger.make(({ logLevel }) => void said.push(logLevel._tag))
@@ -101,7 +101,7 @@ describe("the folder of a vault is watched", () => {
       }))
   }
 
-  it.live("until the layer closes, and not where there is no poll", () =>
+  it.live("stops the watch when its layer closes, and does not watch without a poll interval", () =>
     Effect.gen(function*() {
       const before = yield* watchers
       const scope = yield* Scope.make()

@@ -1,4 +1,4 @@
-/** Writers that come at the same time, of whom some give up, whose disk fails, or beside whom another process writes. */
+/** Concurrent writers of a vault: some are interrupted, the disk fails, or another process writes as well. */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -60,7 +60,7 @@ const listening = (store: Opened["store"]) =>
     return told
   })
 
-describe("writers of whom some are interrupted", () => {
+describe("concurrent writers of a vault", () => {
   const law = (victimsOf: (step: number) => ReadonlyArray<number>, platform?: typeof quick) =>
     Effect.gen(function*() {
       const root = yield* place
@@ -102,14 +102,14 @@ describe("writers of whom some are interrupted", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("the first of them, at whichever step: each batch is whole or absent, the others hear of theirs, and all goes on", () =>
+  it.scopedLive("of whom the first is interrupted at any step leave each batch whole or absent, and the others are notified", () =>
     law(() => [0], quick))
-  it.scopedLive("one of the later, at whichever step", () => law((step) => [1 + step % 4], quick))
-  it.scopedLive("several of them, at whichever step", () => law((step) => [step % 5, (step + 2) % 5], quick))
-  it.scopedLive("all of them, at whichever step", () => law(() => [0, 1, 2, 3, 4], quick))
-  it.scopedLive("several of them, while the disk takes its time", () => law((step) => [step % 5, (step + 1) % 5]))
+  it.scopedLive("of whom a later one is interrupted at any step leave each batch whole or absent", () => law((step) => [1 + step % 4], quick))
+  it.scopedLive("of whom several are interrupted at any step leave each batch whole or absent", () => law((step) => [step % 5, (step + 2) % 5], quick))
+  it.scopedLive("who are all interrupted at any step leave each batch whole or absent", () => law(() => [0, 1, 2, 3, 4], quick))
+  it.scopedLive("of whom several are interrupted on a slow disk leave each batch whole or absent", () => law((step) => [step % 5, (step + 1) % 5]))
 
-  it.scopedLive("all of them, while they wait for a process that has the lock: nobody asks for it any more", () =>
+  it.scopedLive("who are all interrupted while another process holds the lock stop asking for it", () =>
     Effect.gen(function*() {
       const root = yield* place
       let claims = 0
@@ -133,7 +133,7 @@ describe("writers of whom some are interrupted", () => {
       yield* put(store, draft("later")).pipe(ends("the next writer"))
     }))
 
-  it.scopedLive("while they wait for a process that has the lock: they end at once, and nobody waits for it any more", () =>
+  it.scopedLive("who are interrupted while another process holds the lock end at once", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, { lockTimeout: "1 hour" })
@@ -170,11 +170,11 @@ const failing = (root: string, hook: { fails: Hook }) =>
   )
 const healthy: Hook = () => false
 
-describe("writers whose disk fails", () => {
+describe("concurrent writers of a vault on a disk that fails", () => {
   const numbers = [0, 1, 2, 3, 4, 5]
   for (const [length, title] of [[1, "once"], [3, "for three calls"], [Infinity, "until they are over"]] as const) {
     it.scopedLive(
-      `${title}, from any call on: those that failed stay away, those that were acknowledged stay, and all goes on`,
+      `${title}, from any call on: failed writes stay absent, acknowledged ones stay, and later ones succeed`,
       () =>
         Effect.gen(function*() {
           for (let at = 1, isReached = true; isReached; at += times(9, 1)) {
@@ -207,7 +207,7 @@ describe("writers whose disk fails", () => {
     )
   }
 
-  it.scopedLive("so that several batches can neither be written nor taken back: all of them stay away", () =>
+  it.scopedLive("so that several batches can be neither written nor rolled back leave none of them", () =>
     Effect.gen(function*() {
       for (const isForced of [true, false]) {
         for (const isClosed of [true, false]) {
@@ -240,7 +240,7 @@ describe("writers whose disk fails", () => {
       }
     }))
 
-  it.scopedLive("for one, and the next is about the same record: it finds nothing of the one that failed", () =>
+  it.scopedLive("for one writer let the next write of the same record succeed without a trace of the failed one", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -266,7 +266,7 @@ describe("writers whose disk fails", () => {
       )
     }))
 
-  it.scopedLive("and tears what takes a batch back: the next writer goes on", () =>
+  it.scopedLive("and that tears the rollback of a batch let the next writer succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -287,8 +287,8 @@ describe("writers whose disk fails", () => {
     }))
 })
 
-describe("writers who commit together", () => {
-  it.scopedLive("are told of in the order of their commits, however many steps each takes at a time", () =>
+describe("writers that commit together", () => {
+  it.scopedLive("are published to subscribers in the order of their commits, however many steps each runs at a time", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)
@@ -305,7 +305,7 @@ describe("writers who commit together", () => {
 })
 
 describe("writers of two processes that write without a pause", () => {
-  it.scopedLive("wait for no more than a few rounds of the other's", () =>
+  it.scopedLive("wait for no more than a few group commits of the other process", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
