@@ -36,9 +36,9 @@ import { inMemory } from "./engines.ts"
 /** Whoever copies asks for the calls of the target to end at the n-th, whichever that is. */
 const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3 * n)
 
-describe("a copy", () => {
+describe("Copy.copy", () => {
   for (let seed = 0; seed < times(1, isLong ? 30 : 4); seed++) {
-    it.scoped(`from a vault to memory and on to another vault loses nothing (life ${seed})`, () =>
+    it.scoped(`from a vault to memory and on to another vault copies every record, tombstone, revision, vector and use (${seed})`, () =>
       Effect.gen(function*() {
         const from = yield* lived(vault, `life ${seed}`)
         const between = yield* memory
@@ -57,7 +57,7 @@ describe("a copy", () => {
       }))
   }
 
-  it.scoped("that a vault took is there when the vault is opened again, and verified by it", () =>
+  it.scoped("into a vault is still there after the vault is reopened, and passes its verify", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "reopened")
       const root = yield* place
@@ -71,7 +71,7 @@ describe("a copy", () => {
       yield* equal(from, store)
     }))
 
-  it.scoped("made again writes nothing, in any pair of stores", () =>
+  it.scoped("run a second time writes nothing, in memory and in a vault", () =>
     Effect.gen(function*() {
       for (const to of [memory, vault]) {
         const from = yield* lived(memory, "again", 10)
@@ -82,7 +82,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("into a branch is part of the branch, and reaches the store below when it is committed", () =>
+  it.scoped("into an Overlay writes to the overlay, and reaches the store below on commit", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const below = yield* memory
@@ -100,7 +100,7 @@ describe("a copy", () => {
       assert.strictEqual((yield* get(below, ada, record.id))?.body, "two")
     }))
 
-  it.scoped("of a store into itself, or into a branch of it, writes nothing and is verified", () =>
+  it.scoped("of a store into itself, or of an Overlay into itself, writes nothing and reports verified", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "itself", 10)
       const branch = yield* built(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, from)))
@@ -111,7 +111,7 @@ describe("a copy", () => {
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
-  it.scoped("interrupted by a fault of the target at any call, before or after it, ends the same when run again", () =>
+  it.scoped("stopped by a fault of the target at any call gives the same result once it is run again", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "faults", 8)
       for (const at of every) {
@@ -127,7 +127,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("whose fiber is interrupted at any batch goes on when it is run again", () =>
+  it.scoped("interrupted at any batch continues when it is run again", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "interrupted", 8)
       for (const sort of [memory, vault]) {
@@ -146,7 +146,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("of a source that has changed since appends what is new: revisions, tombstones, vectors, uses", () =>
+  it.scoped("of a source that has changed since writes only what is new: revisions, tombstones, vectors, uses", () =>
     Effect.gen(function*() {
       for (const sort of [memory, vault]) {
         const from = yield* lived(memory, "changed", 8)
@@ -171,7 +171,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("is told to whoever listens to the target, each revision once", () =>
+  it.scoped("publishes each copied revision once to subscribers of the target", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -190,7 +190,7 @@ describe("a copy", () => {
       assert.lengthOf((yield* to.search(ada, { text: "two" })).hits, 1)
     }))
 
-  it.scoped("of another past of an id is a conflict that names the id, and leaves the target as it was", () =>
+  it.scoped("fails with conflict and the id if the target has another history of that id, and changes nothing", () =>
     Effect.gen(function*() {
       const change = (store: MemoryStore.Service, body: string) => Effect.asVoid(store.update(ada, id("x"), { body }))
       const ways: Readonly<
@@ -229,7 +229,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("of the tenants that are given reads no other one, and writes into no other one", () =>
+  it.scoped("with `tenants` reads and writes no other tenant", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "tenants", 8)
       const asked = new Set<string>()
@@ -261,7 +261,7 @@ describe("a copy", () => {
       yield* equal(from, to, ["ACME/é", "zeta"])
     }))
 
-  it.scoped("leaves what the target holds beside it, and the uses that it counted itself", () =>
+  it.scoped("keeps the target's other records, and uses counted in the target", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -277,7 +277,7 @@ describe("a copy", () => {
       assert.strictEqual((yield* get(to, ada, theirs.id))?.body, "theirs")
     }))
 
-  it.scoped("into a store that keeps no revisions and no vectors has the newest of each record, and says so", () =>
+  it.scoped("into a store without revisions and vectors copies the newest revisions, and reports both as omitted", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "shelf", 8)
       const to = yield* built(stores.shelf)
@@ -298,7 +298,7 @@ describe("a copy", () => {
       assert.strictEqual((yield* get(back, ada, id("default long")))?.revision, 3)
     }))
 
-  it.scoped("says what it does as it goes, and its counts grow to those of the report", () =>
+  it.scoped("reports its progress, with counts that grow to those of the report", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "progress", 8)
       const to = yield* memory
@@ -327,7 +327,7 @@ describe("a copy", () => {
       assert.deepStrictEqual(Array.from(new Set(seen.map(({ phase }) => phase))), ["check", "copy", "verify"])
     }))
 
-  it.scoped("that does not end as the source is says that it is not verified", () =>
+  it.scoped("reports `verified: false` if the target differs from the source at the end", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -345,7 +345,7 @@ describe("a copy", () => {
       assert.isTrue((yield* Copy.copy(from, to)).verified)
     }))
 
-  it.scoped("wants stores with rows of their own, a target that takes writes, and legal options", () =>
+  it.scoped("refuses a federation, a read-only target and invalid options", () =>
     Effect.gen(function*() {
       const one = yield* memory
       const federated = yield* built(stores.federated)
@@ -371,7 +371,7 @@ describe("a copy", () => {
       assert.isTrue((yield* Copy.copy(readOnly, one)).verified)
     }))
 
-  it.scoped("does not depend on the size of its batches, in memory nor in a vault", () =>
+  it.scoped("gives the same report for every batch size, in memory and in a vault", () =>
     Effect.gen(function*() {
       const from = yield* lived(vault, "batches", 10)
       const { written: _, ...whole } = yield* Copy.copy(from, yield* memory)

@@ -15,8 +15,8 @@ import { times } from "../vault/Program.ts"
 import { built, embed, equal, lived, memory, readerOf, rowsOf, startOf, tenants, vault, vectorsOf } from "./Copies.ts"
 import { inMemory } from "./engines.ts"
 
-describe("a copy", () => {
-  it.scoped("from a vault to SQLite, to PostgreSQL and on to a vault loses nothing", () =>
+describe("Copy.copy", () => {
+  it.scoped("from a vault to SQLite, PostgreSQL and another vault loses nothing", () =>
     Effect.gen(function*() {
       const first = yield* lived(vault, "chain")
       const stages = [first, yield* built(stores.sqlite), yield* built(stores.postgres), yield* vault]
@@ -26,7 +26,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("keeps every string as it is", () =>
+  it.scoped("keeps every string of the Big List of Naughty Strings unchanged", () =>
     Effect.gen(function*() {
       const from = yield* vault
       yield* from.put(
@@ -42,7 +42,7 @@ describe("a copy", () => {
       yield* equal(from, back)
     }))
 
-  it.scoped("brings vectors of a vault whose models nobody has asked for since it was opened", () =>
+  it.scoped("copies a vault's vectors of models that were not used since it was opened", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -61,7 +61,7 @@ describe("a copy", () => {
       assert.deepStrictEqual(yield* vectorsOf(to).pending("zeta", "m"), [])
     }))
 
-  it.scoped("of a folder of others' notes has them as they were read, and what Deuz left of vectors", () =>
+  it.scoped("of a folder of Obsidian or Deuz notes copies the notes as read, and Deuz's vectors", () =>
     Effect.gen(function*() {
       for (const fixture of ["obsidian", "deuz"]) {
         yield* TestClock.setTime(1_717_286_460_000)
@@ -80,7 +80,7 @@ describe("a copy", () => {
       }
     }))
 
-  it.scoped("brings uses into an engine that keeps them if they can be set there, and else says that it does not", () =>
+  it.scoped("copies uses into an engine whose uses can be set, and otherwise reports uses as omitted", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const record = yield* put(from, draft("one"))
@@ -106,7 +106,7 @@ describe("a copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("goes on where uses and trash of the source went: a restored tombstone is used as it was", () =>
+  it.scoped("keeps the uses and the time of forgetting of a tombstone, so that it can be restored and expires as in the source", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

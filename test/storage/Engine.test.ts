@@ -1,4 +1,7 @@
-/** What the library asks of an engine, and how much of it; and what the engine in memory owes beyond the contract. */
+/**
+ * The calls that the library makes of an engine and how many rows each reads, and what the in-memory engine promises beyond the
+ * contract.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -45,8 +48,8 @@ const counted = (size: number) =>
 
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
-describe("what the library asks of an engine", () => {
-  it.effect("a store is made with one look at what is due, however much there is", () =>
+describe("calls of an Engine", () => {
+  it.effect("making a store makes one call of due, however many rows there are", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))
@@ -60,7 +63,7 @@ describe("what the library asks of an engine", () => {
       assert.deepStrictEqual(yield* during(store.put(ada, drafts)), [{ op: "transact", asked: 500, given: 0 }])
     }))
 
-  it.effect("an update, a forget and a restore read one row, a get its ids, a history no more revisions than are kept", () =>
+  it.effect("update, forget and restore read one row, get reads its ids, and history no more revisions than its limit", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const { id: tea } = yield* put(store, draft("tea", { id: id("tea") }))
@@ -75,7 +78,7 @@ describe("what the library asks of an engine", () => {
       ])
     }))
 
-  it.effect("a list asks for a page and one record more, a search for no more matches than may be shown, a whyNot for one more", () =>
+  it.effect("list reads one record more than its page, search no more candidates than it can return, and whyNot one more record", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
@@ -86,7 +89,7 @@ describe("what the library asks of an engine", () => {
       assert.deepStrictEqual(ops(calls), ["read"])
     }))
 
-  it.effect("a stream reads each row once", () =>
+  it.effect("stream reads each row once", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_050)
       const calls = yield* during(Stream.runDrain(store.stream(ada, { limit: 100 })))
@@ -94,7 +97,7 @@ describe("what the library asks of an engine", () => {
       assert.strictEqual(calls.reduce((sum, { given }) => sum + given, 0), 2_050)
     }))
 
-  it.effect("an index made by another analyzer is refused, and serves again once it is made anew", () =>
+  it.effect("an index made by another analyzer is refused until it has been rebuilt", () =>
     Effect.gen(function*() {
       const made: { analyzer: string | undefined; entries: number } = { analyzer: undefined, entries: 0 }
       const engine = indexed(yield* inMemory, made)
@@ -109,7 +112,7 @@ describe("what the library asks of an engine", () => {
       assert.strictEqual((yield* again.search(ada, { text: "tea" })).hits.length, 1)
     }))
 
-  it.effect("links ask for the records around one", () =>
+  it.effect("links reads only the records on both ends of the links", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const tea = yield* put(store, draft("[[Water]]", { summary: "Tea" }))
@@ -120,7 +123,7 @@ describe("what the library asks of an engine", () => {
       assert.isAtMost(calls.reduce((sum, { given }) => sum + given, 0), 4)
     }))
 
-  it.effect("compaction asks for what is due and erases it, a thousand rows at a time", () =>
+  it.effect("compact reads what is due and erases it, a thousand rows at a time", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(10)
       yield* store.put(ada, Array.from({ length: 2_500 }, (_, n) => draft(`${n}`, { expiresAt: 1_000 })))
@@ -135,14 +138,14 @@ describe("what the library asks of an engine", () => {
       assert.deepStrictEqual(ops(yield* during(store.compact)), ["due"])
     }))
 
-  it.effect("the texts to embed are given no further than they are asked for", () =>
+  it.effect("vectors.pending reads no more texts than its limit", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(100)
       const { pending } = Option.getOrThrow(store.vectors)
       assert.deepStrictEqual(yield* during(pending("default", "m", 3)), [{ op: "pending", asked: 3, given: 3 }])
     }))
 
-  it.effect("where minted ids are taken the batch is decided again, with others for those", () =>
+  it.effect("a generated id that is taken is replaced by another, in a second transaction", () =>
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
@@ -158,7 +161,7 @@ describe("what the library asks of an engine", () => {
       assert.deepStrictEqual(calls.map(({ asked, given }) => [asked, given]), [[2, 1], [2, 0]])
     }))
 
-  it.effect("nobody is told that compaction erased what they were told of before", () =>
+  it.effect("changes emits nothing when compact erases a record that it emitted before", () =>
     Effect.gen(function*() {
       const { store } = yield* counted(0)
       yield* put(store, draft("tea", { expiresAt: 1_000 }))
@@ -170,7 +173,7 @@ describe("what the library asks of an engine", () => {
     }).pipe(Effect.scoped))
 })
 
-it.effect("an engine that takes ten milliseconds a transaction takes as long for 100 puts over 50 tenants as for two over one", () =>
+it.effect("100 puts to 50 tenants on an engine with a delay take as long as two puts to one tenant", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("slow", slow(yield* inMemory))
     const puts = (tenants: number, each: number) =>
@@ -189,7 +192,7 @@ it.effect("an engine that takes ten milliseconds a transaction takes as long for
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("rows that others share are scanned to search, list, link, deduplicate and compact, and for nothing else", () =>
+it.effect("a shared store without an index is scanned for search, list, links, deduplication and compact only", () =>
   Effect.gen(function*() {
     const rows = new Map<string, MemoryStore.Stored>()
     let scans = 0
@@ -224,8 +227,8 @@ it.effect("rows that others share are scanned to search, list, link, deduplicate
     assert.strictEqual(yield* scansOf(store.compact), 1)
   }))
 
-describe("the engine in memory", () => {
-  it.effect("knows the tenants that have a row of a scope, and the scopes that are over a cap", () =>
+describe("the in-memory engine", () => {
+  it.effect("lists the tenants that have a row of a scope, and the scopes that exceed a cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -246,7 +249,7 @@ describe("the engine in memory", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("answers for a tenant that nobody has asked about for long as if it had been the only one", () =>
+  it.effect("answers for a tenant that was not used for long as for a store's only tenant", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -291,7 +294,7 @@ describe("the engine in memory", () => {
       assert.deepStrictEqual(Chunk.toReadonlyArray(found), tenants)
     }))
 
-  it.effect("keeps no tenant index, and no tenant, of whoever only asks", () =>
+  it.effect("keeps neither a tenant nor its index if the tenant is only read", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -301,7 +304,7 @@ describe("the engine in memory", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }))
 
-  it.effect("a refusal writes nothing, and says what the decision said", () =>
+  it.effect("writes nothing if the decision is a failure, and fails with it", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const needs = { ids: [id("x")], dedupeKeys: [], revisions: [] }
@@ -311,7 +314,7 @@ describe("the engine in memory", () => {
     }))
 })
 
-it("rows that are due come in order, each once, however they were added", () => {
+it("returns due rows in order, each once, in whatever order they were added", () => {
   const { array, integer, property, record } = FastCheck
   const any = record({ at: integer({ min: 0, max: 9 }), n: integer({ min: 0, max: 9 }) })
   FastCheck.assert(
@@ -339,7 +342,7 @@ it("rows that are due come in order, each once, however they were added", () => 
   )
 })
 
-it.effect("an entry has the terms that a search counts, and the names and references that links follow", () =>
+it.effect("makes entries with the terms that search counts and the names and references that links follow", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

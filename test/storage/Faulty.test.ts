@@ -49,7 +49,7 @@ const operations = (
 })
 
 law(
-  "every operation can break",
+  "a Faulty store can fail in every operation",
   [{}],
   (faulty) =>
     Effect.forEach(
@@ -63,7 +63,7 @@ law(
 )
 
 law(
-  "only the operations named, and only the n-th call of them",
+  "a Faulty store fails only the named operations, and only their n-th call",
   [{ ops: ["put", "update"], at: 2 }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -75,14 +75,14 @@ law(
     })
 )
 
-law("before: nothing was written", [{ ops: ["put"] }], (faulty, below) =>
+law("a fault before the operation leaves nothing written", [{ ops: ["put"] }], (faulty, below) =>
   Effect.gen(function*() {
     yield* refuses("io", put(faulty, draft("tea")))
     assert.deepStrictEqual(yield* listed(below, ada), [])
   }))
 
 law(
-  "after: it was, and the caller is not told",
+  "a fault after the operation leaves the write done, and the caller gets an error",
   [{ ops: ["put"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -91,14 +91,14 @@ law(
     })
 )
 
-law("a crash is a defect, not an error", [{ ops: ["get"], fault: "crash" }], (faulty) =>
+law("a fault of kind crash is a defect, not an error", [{ ops: ["get"], fault: "crash" }], (faulty) =>
   Effect.gen(function*() {
     const exit = yield* Effect.exit(faulty.get(ada, []))
     assert.isTrue(Exit.isFailure(exit) && Cause.isDie(exit.cause))
   }))
 
 law(
-  "a stream that breaks afterwards has told everything",
+  "a fault after a stream comes once every record was emitted",
   [{ ops: ["stream"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -110,7 +110,7 @@ law(
     })
 )
 
-law("where two faults are due, the first of the plan strikes; each counts its own calls", [
+law("of two faults due at the same call the first in the plan is raised; each counts its own calls", [
   { ops: ["list"], at: 2, fault: "unavailable" },
   { at: 2, fault: "corrupt" },
   { at: 3, fault: "conflict" }
@@ -124,7 +124,7 @@ law("where two faults are due, the first of the plan strikes; each counts its ow
 
 for (const reason of ReasonSchema.literals as ReadonlyArray<Reason>) {
   law(
-    `${reason} can be had, with what it has to tell`,
+    `a fault can have reason ${reason}, with its detail`,
     [{ fault: reason }],
     (faulty) => refuses(reason, faulty.list(ada, {}))
   )

@@ -1,4 +1,4 @@
-/** Ambiguous links of a vault, case by case: the speaker's own folder, then the shortest path, as Obsidian has it. */
+/** Ambiguous [[wikilinks]] of a vault, case by case: the linking note's own folder is preferred, then the shortest path, as in Obsidian. */
 import { assert, describe, it } from "@effect/vitest"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
@@ -141,16 +141,16 @@ const ends = (records: ReadonlyArray<MemoryRecord>, from: MemoryRecord) => {
 const nameOf = (found: ReadonlyArray<MemoryId.MemoryId>, records = vault) =>
   found.map((one) => records.find(({ id }) => id === one)?.source.reference)
 
-describe("a link whose name several notes have", () => {
-  it("is tested in sixty cases at least", () => assert.isAtLeast(cases.length, 60))
+describe("a [[wikilink]] whose name several notes have", () => {
+  it("is tested in at least sixty cases", () => assert.isAtLeast(cases.length, 60))
 
   for (const [by, link, to] of cases) {
-    it(`${by}: ${link} is ${to ?? "no note"}`, () => {
+    it(`${link} in ${by} resolves to ${to ?? "no note"}`, () => {
       assert.deepStrictEqual(nameOf(ends(vault, note(by, link))), to === undefined ? [] : [to])
     })
   }
 
-  it("is the same link from the other side", () => {
+  it("is the same link when asked for from its target", () => {
     for (const [by, link, to] of cases) {
       const links = Links.make()
       const from = note(by, link)
@@ -160,7 +160,7 @@ describe("a link whose name several notes have", () => {
     }
   })
 
-  it("goes to a file before a record without a path, and to the newest only where no bearer has a path", () => {
+  it("resolves to a file before a record without a path, and to the newest record only if none has a path", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )
@@ -170,7 +170,7 @@ describe("a link whose name several notes have", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("is read in the properties of a file, in lists and maps too, and in no other record's", () => {
+  it("is also read from the properties of a file, in lists and maps too, but not from another record's metadata", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

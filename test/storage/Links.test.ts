@@ -63,8 +63,8 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
   }
 }
 
-describe("Links", () => {
-  it("whatever is written, changed and removed, and whoever asks: the links are those of reading everything anew", () => {
+describe("the index of links", () => {
+  it("returns after random changes, for every viewer, the same links as an index built anew", () => {
     const { array, boolean, constantFrom, integer, oneof, option, tuple } = FastCheck
     const slot = integer({ min: 0, max: 7 })
     const name = constantFrom("Tea", "tea", "Cup", "Garden/Tea", "a/Cup", "Straße")
@@ -126,7 +126,7 @@ describe("Links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a file's record is meant by its path, too, and by the id it had elsewhere; of one title the shortest path is meant", () => {
+  it("resolves a file's record by its path and its earlier id too, and a shared title to the shortest path", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -140,7 +140,7 @@ describe("Links", () => {
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 
-  it("two names with one hash are two names, and what refers to one does not refer to the other", () => {
+  it("keeps two names with the same hash apart, and the links to them", () => {
     const [one, other] = ["x224bqckw93p", "x22h6qcn2u6u"] as const
     assert.strictEqual(Wikilink.hash(one), Wikilink.hash(other))
     const index = Links.makeIndex()
@@ -163,7 +163,7 @@ describe("Links", () => {
   })
 
   // with a walk for each mention, this would outlast the test's own limit of time many times over
-  it("a name that ten thousand bear and ten thousand say is looked at once for an answer", () => {
+  it("answers quickly for a name that ten thousand records have and ten thousand refer to", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {
       links.set(
@@ -176,8 +176,8 @@ describe("Links", () => {
   })
 })
 
-describe("objects by key", () => {
-  it("are the same once there are so many keys that they are spread over many tables", () => {
+describe("KeyIndex", () => {
+  it("returns the same objects once 15,000 keys are spread over several tables", () => {
     const index = new KeyIndex<{ n: number }>()
     const all = Array.from({ length: 20_000 }, (_, n) => ({ key: Math.imul(n % 15_000, 0x01000193), n }))
     for (const one of all) index.add(one.key, one)
@@ -187,7 +187,7 @@ describe("objects by key", () => {
     for (const [key, some] of expected) assert.deepStrictEqual(Array.from(index.get(key)), some)
   })
 
-  it("are those that were added and not taken away, each once, in the order in which they came", () => {
+  it("returns the objects that were added and not removed, each once, in order of addition", () => {
     const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
     const objects = Array.from({ length: 5 }, (_, n) => ({ n }))
     FastCheck.assert(

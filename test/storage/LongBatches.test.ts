@@ -1,4 +1,4 @@
-/** A batch of many mutations in memory: it takes many turns of the event loop, and is one moment nevertheless. */
+/** A batch of many mutations in memory: it yields to the event loop many times, and is atomic nevertheless. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -52,8 +52,8 @@ const atEachTurn = <E>(law: (turn: number, isLast: boolean) => Effect.Effect<voi
     for (let turn = 1; turn <= turns; turn++) yield* law(turn, turn === turns)
   })
 
-describe("a long batch", () => {
-  it.effect("gives way to the event loop while it is checked and decided, and shows nothing of itself before all of it", () =>
+describe("a long batch in memory", () => {
+  it.effect("yields to the event loop while it is checked and decided, and is invisible until it is complete", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, fact("Coffee"))
@@ -71,7 +71,7 @@ describe("a long batch", () => {
       assert.deepStrictEqual((yield* told).map(({ _tag }) => _tag), drafts.map(() => "Written"))
     }).pipe(Effect.scoped))
 
-  it.effect("has the more turns for what is compared and what is decided the longer its bodies are", () =>
+  it.effect("yields more often the longer its bodies are", () =>
     Effect.gen(function*() {
       const long = drafts.slice(0, 140).map((one, n) => ({ ...one, body: `${n} ${"tea ".repeat(16_000)}` }))
       const turnsOf = (drafts: ReadonlyArray<Draft>, wrap?: typeof unpaced) =>
@@ -83,7 +83,7 @@ describe("a long batch", () => {
       assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
-  it.effect("of which others update, forget or repeat a part at any of its turns loses nothing of theirs", () =>
+  it.effect("loses no update, forget or duplicate put that another fiber makes while it yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -112,7 +112,7 @@ describe("a long batch", () => {
       })
     ))
 
-  it.effect("holds to the revisions that it expects at any of its turns", () =>
+  it.effect("respects its ifRevision if another fiber writes while it yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -131,7 +131,7 @@ describe("a long batch", () => {
       })
     ))
 
-  it.effect("of which every row is erased and put again at any of its turns is decided on what is there", () =>
+  it.effect("is decided on the rows that exist at its end if another fiber erases and puts them while it yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -147,7 +147,7 @@ describe("a long batch", () => {
       })
     ))
 
-  it.effect("ends although another writes what it is about at each of its turns, and lets no write wait", () =>
+  it.effect("ends although another fiber writes one of its records at every yield, and delays no such write", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, draft("0", { id: id("busy"), data: { n: 0 } }))
@@ -166,7 +166,7 @@ describe("a long batch", () => {
       assert.strictEqual((yield* the(store, ada, id("busy"))).revision, written + 2)
     }))
 
-  it.effect("that is interrupted at any of its turns is there whole, or not at all", () =>
+  it.effect("interrupted at any yield is written completely or not at all", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -181,7 +181,7 @@ describe("a long batch", () => {
       })
     ))
 
-  it.effect("is what was checked, whatever its author does to it meanwhile", () =>
+  it.effect("is written as it was checked, whatever the caller changes in its drafts meanwhile", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -209,7 +209,7 @@ describe("a long batch", () => {
       })
     ))
 
-  it.effect("is refused as it would be at once: the same reason, in the same words, of every place", () =>
+  it.effect("with an invalid mutation fails with the same reason and message as a short one", () =>
     Effect.gen(function*() {
       const store = yield* made()
       const bad = [
@@ -235,7 +235,7 @@ describe("a long batch", () => {
       assert.deepStrictEqual(yield* listed(store, system), [])
     }))
 
-  it.effect("of any mutations leaves and answers what it does in one step", () =>
+  it.effect("of random mutations has the same effects and answers as without yields", () =>
     Effect.promise(() =>
       FastCheck.assert(
         FastCheck.asyncProperty(

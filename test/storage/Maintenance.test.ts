@@ -1,4 +1,4 @@
-/** Hourly work of stores over a long sleep: it runs if something happened, not once for every hour that was missed. */
+/** Hourly maintenance of stores over a long sleep: it runs once if something happened, not once for every missed hour. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -44,7 +44,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // a key of the same record
 
-  it.scoped("compacts once after a sleep of a year in which nothing expired, and not at all while the store is not used", () =>
+  it.scoped("compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -88,7 +88,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
 })
 
 describe("Retention.layer", () => {
-  it.scoped("enforces the caps once after a long sleep, and not at all while the store is not used", () =>
+  it.scoped("enforces caps once after a long sleep, and never while the store is unused", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore

@@ -1,4 +1,4 @@
-/** What `MemoryStore.make` and its in-memory layer promise beyond the contract, mostly to backends. */
+/** What `MemoryStore.make` and its in-memory layer promise beyond the contract, mostly to implementers of backends. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -48,13 +48,13 @@ const Other = Layer.effectDiscard(
   Layer.provide(MemoryStore.layerInMemory)
 )
 
-it.effect("two provisions of layerInMemory are one store", () =>
+it.effect("layerInMemory provided twice is one store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), ["by another layer"])
   }).pipe(Effect.provide(Layer.provideMerge(Other, MemoryStore.layerInMemory))))
 
-it.effect("made fresh, they are two", () =>
+it.effect("Layer.fresh(layerInMemory) is a second store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), [])
@@ -66,7 +66,7 @@ const left = (store: MemoryStore.Service) =>
     (all) => all.flatMap(Option.toArray).map(({ body }) => body)
   )
 
-it.effect("what has expired is erased by the hour, and what was forgotten once the trash is over, without being asked", () =>
+it.effect("the in-memory store erases expired records every hour, and forgotten ones after the trash duration", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     yield* put(store, draft("bread", { id: id("bread"), expiresAt: 1_000 }))
@@ -82,7 +82,7 @@ it.effect("what has expired is erased by the hour, and what was forgotten once t
     assert.deepStrictEqual(yield* left(store), [])
   }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-it.effect("`trash` says how long: not at all, two days, for ever; until then a forgotten record can be restored", () =>
+it.effect("the option trash sets how long a forgotten record can be restored: not at all, two days or for ever", () =>
   Effect.gen(function*() {
     for (const [trash, days] of [[0, 0], ["2 days", 2], [Infinity, 9]] as const) {
       const made = MemoryStore.make("rows", { ...rows().primitives, trash })
@@ -102,7 +102,7 @@ it.effect("`trash` says how long: not at all, two days, for ever; until then a f
     }
   }))
 
-it.effect("compaction leaves what a backend takes for forgotten because it does not find it", () =>
+it.effect("compact does not erase records that a backend wrongly reports as forgotten", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     const store = yield* MemoryStore.make("lossy", {
@@ -119,7 +119,7 @@ it.effect("compaction leaves what a backend takes for forgotten because it does 
     assert.strictEqual(yield* store.compact, 1)
   }))
 
-it.effect("make erases what is due before it returns", () =>
+it.effect("MemoryStore.make erases due records before it returns", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     const first = yield* MemoryStore.make("first", primitives)
@@ -132,7 +132,7 @@ it.effect("make erases what is due before it returns", () =>
     assert.deepStrictEqual(yield* found(second, ada, { text: "milk bread" }), ["milk"])
   }))
 
-it.effect("a commit that fails changes nothing: not the index, not who holds a key, and nobody is told", () =>
+it.effect("a failed commit changes neither the index nor the holders of dedupe keys, and emits no change", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     let broken = false
@@ -153,7 +153,7 @@ it.effect("a commit that fails changes nothing: not the index, not who holds a k
     assert.isEmpty(others)
   }).pipe(Effect.scoped))
 
-it.effect("where another process was first, the batch is decided anew, on what is there now", () =>
+it.effect("a batch whose commit conflicts with another process is decided again on the current rows", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     let intruders = 3
@@ -181,7 +181,7 @@ it.effect("where another process was first, the batch is decided anew, on what i
     yield* refuses("conflict", store.update(ada, id("x"), { body: "late" }, { ifRevision: 5 }))
   }))
 
-it.effect("refuses a durable or shared store without a secret", () =>
+it.effect("MemoryStore.make refuses a durable or shared store without a secret", () =>
   Effect.gen(function*() {
     for (const capabilities of [{ shared: true }, { durable: true }]) {
       const made = (secret?: string) => MemoryStore.make("kept", { ...rows().primitives, capabilities, secret })
@@ -193,7 +193,7 @@ it.effect("refuses a durable or shared store without a secret", () =>
     }
   }))
 
-it.effect("a writer that is never first gives up with unavailable", () =>
+it.effect("a writer whose commits always conflict fails with unavailable", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
@@ -204,7 +204,7 @@ it.effect("a writer that is never first gives up with unavailable", () =>
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
   }))
 
-it.effect("exclusive shuts the others out from the read to the commit", () =>
+it.effect("exclusive holds its lock from the read to the commit", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const log: Array<string> = []
@@ -223,7 +223,7 @@ it.effect("exclusive shuts the others out from the read to the commit", () =>
     assert.include(log, "read")
   }))
 
-it.effect("a store that takes no writes says so, reads, and is never compacted", () =>
+it.effect("a store with `writable: false` refuses writes, can be read and is never compacted", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     yield* put(yield* MemoryStore.make("writer", primitives), draft("tea", { expiresAt: 1_000 }))
@@ -234,13 +234,13 @@ it.effect("a store that takes no writes says so, reads, and is never compacted",
     assert.deepStrictEqual(yield* listed(store, system), ["tea"])
   }))
 
-it.effect("a store without revisions has no history, whatever it claims", () =>
+it.effect("a store without revisions reports `history: false`, even if it claims history", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("forgetful", { ...rows().primitives, capabilities: { history: true } })
     assert.isFalse(store.capabilities.history)
   }))
 
-it.effect("data is what its kind's Schema says, and says which field is not; a kind of one's own counts", () =>
+it.effect("put checks data against the kind's Schema and names the invalid field, also for a kind of one's own", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const recipe = { kind: "recipe", body: "Leek soup", scope: { userId: "ada" } }
@@ -255,7 +255,7 @@ it.effect("data is what its kind's Schema says, and says which field is not; a k
     )
   ))))
 
-it.effect("a listener that falls too far behind ends with a typed error: nothing is lost unnoticed", () =>
+it.effect("a subscriber that falls too far behind ends with the error unavailable", () =>
   Effect.gen(function*() {
     const changeFeed = ChangeFeed.make()
     const record = yield* Effect.provide(
@@ -274,7 +274,7 @@ it.effect("a listener that falls too far behind ends with a typed error: nothing
     assert.isTrue(ended._tag === "Left" && ended.left.reason === "unavailable")
   }))
 
-it.effect("a put of 500 drafts reads the backend once, and again only for ids that are taken", () =>
+it.effect("a put of 500 drafts reads the backend once", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const reads: Array<number> = []
@@ -286,7 +286,7 @@ it.effect("a put of 500 drafts reads the backend once, and again only for ids th
     assert.deepStrictEqual(reads, [500])
   }))
 
-it.effect("a backend that takes ten milliseconds a commit takes as long for 100 puts over 50 tenants as for two over one", () =>
+it.effect("100 puts to 50 tenants on a backend with a delay take as long as two puts to one tenant", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const store = yield* MemoryStore.make("slow", {
@@ -309,7 +309,7 @@ it.effect("a backend that takes ten milliseconds a commit takes as long for 100 
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch that puts under an id out of sight is refused as with a free id wherever that is refused, else with invalid_id", () =>
+it.effect("a batch with a put under an invisible id fails as it would for a free id, else with invalid_id", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

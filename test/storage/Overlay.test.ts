@@ -28,7 +28,7 @@ const law = (
     }).pipe(Effect.provide(layerInMemory)))
 
 law(
-  "a branch reads what is below, and what it wrote over it; below nothing changes",
+  "an Overlay reads the store below and its own writes, and the store below does not change",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("green tea"))
@@ -48,7 +48,7 @@ law(
 )
 
 law(
-  "what is written below shows through, until the branch has its own word on it",
+  "an Overlay shows later writes below until it has written the record itself",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "what is there already, below, is a double in the branch; what is forgotten there is forgotten here",
+  "an Overlay takes records below for duplicates, and forgotten ones for forgotten",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -88,7 +88,7 @@ law(
 )
 
 law(
-  "commit applies where the records ended, in one batch, and leaves an empty branch",
+  "Overlay.commit writes the final state of each record in one batch, and leaves the overlay empty",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea", { confidence: 0.5, expiresAt: 900_000 }), ada, {
@@ -158,7 +158,7 @@ law(
 )
 
 law(
-  "where the store below has moved on, commit is a conflict, and the branch stays as it is",
+  "Overlay.commit fails with conflict if the store below has changed a record, and changes nothing",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "an id that was put on both sides is a conflict, and so is one forgotten below",
+  "Overlay.commit fails with conflict for an id put on both sides, and for one forgotten below",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -193,7 +193,7 @@ law(
 )
 
 law(
-  "what a patch cannot say is put whole: another scope, kind or source",
+  "Overlay.commit puts a record whole if its scope, kind or source has changed",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "a batch has one provenance: the origin that is shared, else pipeline; the worst trust",
+  "Overlay.commit writes with the origin that all writes share, else pipeline, and with the worst trust",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "instructions stay with the files they are from: a branch keeps its own, and commits none",
+  "Overlay.commit leaves out instructions, and the overlay keeps them",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -250,7 +250,7 @@ law(
     })
 )
 
-law("what expires in the branch before the commit is not written", (below, branch, overlay) =>
+law("Overlay.commit leaves out records that have expired in the overlay", (below, branch, overlay) =>
   Effect.gen(function*() {
     const bread = yield* put(below, draft("bread"))
     yield* branch.update(ada, bread.id, { expiresAt: 1_000 })
@@ -262,7 +262,7 @@ law("what expires in the branch before the commit is not written", (below, branc
   }))
 
 law(
-  "the listeners of a branch hear both; but not of what the branch has its own word on",
+  "subscribers of an Overlay get changes of both stores, but none below of records that the overlay has written",
   (below, branch) =>
     Effect.scoped(Effect.gen(function*() {
       const x = yield* put(below, draft("x", { id: id("x") }))
@@ -280,7 +280,7 @@ law(
     }))
 )
 
-law("tenants are committed each to their own", (below, branch, overlay) =>
+law("Overlay.commit writes each tenant's records to that tenant", (below, branch, overlay) =>
   Effect.gen(function*() {
     const elsewhere = Viewer.system("elsewhere")
     yield* put(branch, draft("here", { id: id("x") }))
@@ -292,7 +292,7 @@ law("tenants are committed each to their own", (below, branch, overlay) =>
     assert.deepStrictEqual(yield* listed(below, elsewhere), ["there"])
   }))
 
-law("a branch of a branch commits into the branch", (below, branch, overlay) =>
+law("Overlay.commit of an overlay over another overlay writes to that other one", (below, branch, overlay) =>
   Effect.gen(function*() {
     yield* put(branch, draft("tea", { id: id("x") }))
     yield* Effect.gen(function*() {
@@ -307,7 +307,7 @@ law("a branch of a branch commits into the branch", (below, branch, overlay) =>
   }))
 
 law(
-  "a store that takes no writes can be branched; only the commit is refused",
+  "an Overlay over a store that refuses writes works, except that commit fails",
   (below, _branch) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea"))
@@ -324,7 +324,7 @@ const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
 law(
-  "a tenant of which the branch purged every record stays one of its tenants as long as there is a trash below",
+  "tenants of an Overlay includes a tenant whose records are all purged as long as the store below has its tombstones",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -337,7 +337,7 @@ law(
     })
 )
 
-it.effect("a branch that has been searched reads of the store below what was written since, and nothing else", () =>
+it.effect("an Overlay that was searched before reads from the store below only what was written since", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {
@@ -362,7 +362,7 @@ it.effect("a branch that has been searched reads of the store below what was wri
     }).pipe(Effect.provide(layerOf((engine) => counting(engine, calls))))
   }))
 
-it.effect("a branch does not go round a store that breaks below it", () =>
+it.effect("an Overlay fails if the store below fails", () =>
   Effect.gen(function*() {
     const branch = yield* MemoryStore.MemoryStore
     yield* refuses("io", branch.search(ada, { text: "tea" }))
@@ -374,7 +374,7 @@ it.effect("a branch does not go round a store that breaks below it", () =>
     ))
   ))
 
-it.effect("a branch over a federation is unsupported: each of its stores can have one", () =>
+it.effect("an Overlay over a federation is unsupported; a store of a federation can be an Overlay", () =>
   Effect.gen(function*() {
     const federation = Federated.layer({ main: { layer: layerInMemory, writable: true } })
     yield* refuses("unsupported", Effect.provide(MemoryStore.MemoryStore, Layer.provide(Overlay.layer, federation)))

@@ -17,8 +17,8 @@ const made = () =>
 /** So long that there is a pause after every third. */
 const filler = " filler".repeat(9_000)
 
-describe("an index that is built with pauses", () => {
-  it.live("has every row that is set, changed and taken away meanwhile, and none twice", () =>
+describe("a TenantIndex that is built with yields", () => {
+  it.live("contains every row that is set, changed or removed meanwhile, each once", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -38,7 +38,7 @@ describe("an index that is built with pauses", () => {
       assert.isTrue(tenantIndex.isBuilt())
     }))
 
-  it.live("is finished at once for whoever cannot wait", () =>
+  it.live("is completed at once for a caller that cannot wait", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -51,7 +51,7 @@ describe("an index that is built with pauses", () => {
     }))
 })
 
-describe("an index that is restored", () => {
+describe("a TenantIndex that is restored from bytes", () => {
   const count = 20_000
   const rowOf = (n: number, text = `old${n % 50}`) => row(record(`${n}`, text))
   const filled = () => {
@@ -75,7 +75,7 @@ describe("an index that is restored", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("has every row that was set before, during and after the pauses, and is encoded with them", () =>
+  it.live("contains rows that were set before, during and after the restore, and encodes them", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -108,7 +108,7 @@ describe("an index that is restored", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("is restored at once for whoever cannot wait, though that was begun with pauses, and made anew where a row is missing", () =>
+  it.live("is restored at once for a caller that cannot wait, and rebuilt if a row is missing", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -131,7 +131,7 @@ describe("an index that is restored", () => {
       assert.isTrue(lacking.isBuilt())
     }))
 
-  it("is what was given as long as no row is set, and none was asked for where there is none", () => {
+  it("encodes to the given bytes until a row is set, and to nothing if it was never built", () => {
     const tenantIndex = made()
     assert.isUndefined(tenantIndex.encoded())
     tenantIndex.set(id("a"), row(record("a", "tea")))
@@ -142,7 +142,7 @@ describe("an index that is restored", () => {
   })
 })
 
-it.live("links are found in a tenant index of any size with pauses, those of rows that are written meanwhile among them", () =>
+it.live("a TenantIndex of any size finds links with yields, including those of rows written meanwhile", () =>
   Effect.gen(function*() {
     const tenantIndex = made()
     for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
@@ -166,14 +166,14 @@ it.live("links are found in a tenant index of any size with pauses, those of row
     assert.deepStrictEqual(links.referring(["name 3"], ({ summary }) => summary === "New").length, 1)
   }))
 
-describe("the indexes of many tenants", () => {
+describe("the cache of tenant indexes", () => {
   const filled = (rows: number, body = "tea") => {
     const tenantIndex = made()
     for (let n = 0; n < rows; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, body)))
     return tenantIndex
   }
 
-  it("small ones are kept if they were asked for lately, large ones always", () => {
+  it("keeps small indexes if they were used lately, and large ones always", () => {
     const makes = new Map<string, number>()
     const cache = new Cache((tenant) => {
       makes.set(tenant, (makes.get(tenant) ?? 0) + 1)
@@ -198,7 +198,7 @@ describe("the indexes of many tenants", () => {
     assert.strictEqual(made("0 rows"), 2)
   })
 
-  it("a tenant that came to have many rows is kept, and one that has none any more is not", () => {
+  it("keeps a tenant that has grown large, and drops one whose rows are gone", () => {
     const cache = new Cache(() => filled(1))
     const grown = cache.get("grown")
     cache.keep("grown", grown, 33)

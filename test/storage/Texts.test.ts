@@ -26,8 +26,8 @@ const step = oneof(
   fields({ _tag: constantFrom("made anew") })
 )
 
-describe("the texts of a tenant", () => {
-  it("say what is pending, and erase the vectors of no record, as reading every record would", () => {
+describe("the pending texts of a tenant", () => {
+  it("and the vectors erased with a text are, after random changes, those found by reading every record", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(
@@ -102,7 +102,7 @@ describe("the texts of a tenant", () => {
     assert.isAbove(pending, 5_000)
   })
 
-  it("a vector is looked up once for each text, however often is asked what is pending", () => {
+  it("are computed with one lookup of a vector per text, however often they are asked for", () => {
     const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))

@@ -1,4 +1,4 @@
-/** The trash of stores that stand on others; that of any store is held to `src/testing/laws/Trash.ts`. */
+/** Forgotten records of stores that are made of other stores; those of any store are tested by `src/testing/laws/Trash.ts`. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -21,8 +21,8 @@ const trashed = (store: MemoryStore.Service, viewer: Viewer.Any = ada, filter: M
 const branchOf = (below: MemoryStore.Service, layer = Overlay.layer) =>
   Layer.build(Layer.provide(layer, Layer.succeed(MemoryStore.MemoryStore, below)))
 
-describe("an overlay", () => {
-  it.scoped("shows the trash of both: what was forgotten below, unless the branch has its own word on it", () =>
+describe("an Overlay", () => {
+  it.scoped("lists forgotten records of both stores, unless it has written the record itself", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       for (const body of ["a", "b", "c", "d"]) yield* put(below, draft(body, { id: id(body) }))
@@ -46,7 +46,7 @@ describe("an overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("answers a Restore of any revision as the store below does: of tombstones, of what was put anew, of what expired", () =>
+  it.scoped("restores any revision with the same result as the store below: tombstones, records put anew, expired ones", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [
@@ -78,7 +78,7 @@ describe("an overlay", () => {
       }
     }).pipe(Effect.provide(MemoryStore.layerInMemoryWith({ trash: Infinity }))))
 
-  it.scoped("keeps its own tombstones as long as it is told to", () =>
+  it.scoped("keeps its own tombstones for its own trash duration", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const context = yield* branchOf(below, Overlay.layerWith({ trash: "1 day" }))
@@ -122,7 +122,7 @@ describe("a federation", () => {
   const memory = { layer: MemoryStore.layerInMemory, writable: true }
   const federation = Effect.all([MemoryStore.MemoryStore, Federated.Federated])
 
-  it.effect("shows the trash of all stores that take writes, as one list, and restores each record where it was", () =>
+  it.effect("lists forgotten records of all writable stores in one order, and restores each in its store", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       yield* store.put(ada, [
@@ -148,7 +148,7 @@ describe("a federation", () => {
       })
     )))
 
-  it.effect("shows a viewer nothing that a store without writes has forgotten, since it cannot be restored; the library sees it", () =>
+  it.effect("hides forgotten records of a read-only store from viewers, since they cannot be restored, but not from System", () =>
     Effect.gen(function*() {
       const archive = yield* MemoryStore.MemoryStore
       yield* put(archive, draft("archived", { id: id("archived") }))
@@ -162,7 +162,7 @@ describe("a federation", () => {
       ))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("has one tombstone of what a mirror has, too; restored, purged or erased, the copy follows", () =>
+  it.effect("lists a record forgotten in a store and its mirror once, and the mirror follows its restore, purge and erasure", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       const copies = (yield* federated.get("copies")).store

@@ -21,9 +21,9 @@ import { ada, bob, draft, fact, found, id, listed, put, the } from "../../../src
 import { stores } from "../../stores.ts"
 import { bodiesIn, faulty, hitsOf, law, memory, mirrored, notesAndFacts, within } from "./World.ts"
 
-describe("together", () => {
+describe("a federation", () => {
   law(
-    "pages are of all stores, in one order, complete and without doubles",
+    "pages through the records of all stores in one order, each record once",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -47,7 +47,7 @@ describe("together", () => {
   )
 
   law(
-    "a copy that came later than its record is paged where the record is",
+    "lists a record whose copy was made later at the place of the record",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -69,7 +69,7 @@ describe("together", () => {
   )
 
   law(
-    "copies that fill a page hide nothing that comes after them",
+    "lists records after a page that only copies fill",
     Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -86,7 +86,7 @@ describe("together", () => {
       })
   )
 
-  law("links lead from one store to another, and back; names too", notesAndFacts, (store) =>
+  law("returns links and [[wikilinks]] from one store to another, at both ends", notesAndFacts, (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
       const link = { type: "likes", weight: 1 }
@@ -102,7 +102,7 @@ describe("together", () => {
       assert.deepStrictEqual(yield* store.links(bob, tea.id), { to: [], from: [] })
     }))
 
-  law("vectors are kept by whoever has the text", notesAndFacts, (store, federated) =>
+  law("attaches a vector in each store that holds the text", notesAndFacts, (store, federated) =>
     Effect.gen(function*() {
       yield* store.put(ada, [draft("tea"), fact("milk"), fact("tea")])
       const vectors = Option.getOrThrow(store.vectors)
@@ -124,7 +124,7 @@ describe("together", () => {
       assert.deepStrictEqual(yield* found(store, ada, { embedding, mode: "vector" }), ["milk"])
     }))
 
-  law("tenants are apart in every store, and all are told", notesAndFacts, (store) =>
+  law("keeps tenants apart in every store, and lists the tenants of all", notesAndFacts, (store) =>
     Effect.gen(function*() {
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
       yield* put(store, draft("here", { id: id("x") }))
@@ -139,7 +139,7 @@ describe("together", () => {
     }))
 
   law(
-    "whoever does not see a record is answered by every call as if it were nowhere",
+    "answers every call on an invisible record as for one that does not exist",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -175,7 +175,7 @@ describe("together", () => {
       })
   )
 
-  it.scoped("it can what all that take writes can; tools are everyone's, in order", () =>
+  it.scoped("has the capabilities that all writable stores share, and the tools of all stores in order", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // all that is looked at
       const armed = (name: string) => ({
@@ -199,9 +199,9 @@ describe("together", () => {
 
 class Project extends Context.Tag("Project")<Project, Federated.Named>() {}
 
-describe("stores that come and go", () => {
+describe("stores attached to a federation", () => {
   law(
-    "two entries of one layer are two stores",
+    "from two entries of one layer are two stores",
     Federated.layer({ a: memory, b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -211,7 +211,7 @@ describe("stores that come and go", () => {
   )
 
   law(
-    "a store is there while its scope is, in order of arrival, and no name is twice",
+    "are there while their scope is open, in order of attachment, and a name cannot be used twice",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -241,7 +241,7 @@ describe("stores that come and go", () => {
       })
   )
 
-  law("one of two that take a name at once has it", mirrored, (_, federated) =>
+  law("by two fibers at once under one name: one succeeds", mirrored, (_, federated) =>
     Effect.gen(function*() {
       const slow = { ...memory, layer: Layer.tap(MemoryStore.layerInMemory, () => Effect.yieldNow()) }
       const both = yield* Effect.all([
@@ -252,7 +252,7 @@ describe("stores that come and go", () => {
       assert.lengthOf((yield* federated.stores).filter(({ name }) => name === "x"), 1)
     }))
 
-  law("who listens hears of stores that come, until they go", mirrored, (store, federated) =>
+  law("are heard by subscribers until they are detached", mirrored, (store, federated) =>
     Effect.gen(function*() {
       const heard = yield* listen(store, ada)
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
@@ -269,7 +269,7 @@ describe("stores that come and go", () => {
       assert.deepEqual(yield* heard, [])
     }))
 
-  law("they come and go while others search, and nobody fails", mirrored, (store, federated) =>
+  law("and detached during searches cause no search to fail", mirrored, (store, federated) =>
     Effect.gen(function*() {
       yield* put(store, draft("tea"))
       const come = Effect.scoped(Effect.gen(function*() {
@@ -290,7 +290,7 @@ describe("stores that come and go", () => {
       assert.isTrue(searches.some(({ hits }) => hits.length === 2))
     }))
 
-  it.scoped("they come and go by a LayerMap", () =>
+  it.scoped("can be attached and detached by a LayerMap", () =>
     Effect.gen(function*() {
       const federated = yield* Federated.Federated
       const store = yield* MemoryStore.MemoryStore
@@ -312,8 +312,8 @@ describe("stores that come and go", () => {
     }).pipe(Effect.provide(mirrored)))
 })
 
-describe("a configuration", () => {
-  it.effect("that does not fit is refused, with all that is wrong with it", () =>
+describe("a configuration of a federation", () => {
+  it.effect("that is invalid is refused with all of its issues", () =>
     Effect.gen(function*() {
       const issues = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
         Effect.map(

@@ -14,9 +14,9 @@ import { listen } from "../../../src/testing/Listener.ts"
 import { ada, draft, fact, found, get, id, listed, put, system, the } from "../../../src/testing/Sample.ts"
 import { bodiesIn, counted, faulty, law, memory, mirrored, within } from "./World.ts"
 
-describe("mirrors", () => {
+describe("mirrors of a federation", () => {
   law(
-    "what the rule says is copied as it is: id, content, and where it comes from; nothing else is",
+    "receive the records that the rule selects with id, content and source, and no others",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -41,7 +41,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "a copy follows every change, whatever the rule says by then; purged, nothing of it is left",
+    "follow every change of a copied record, whatever the rule says by then, and keep nothing of a purged one",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -59,7 +59,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "a copy is no second record: in get, list, search, history, changes, tenants, uses and counts",
+    "add no second record to get, list, search, history, changes, tenants, uses and counts",
     mirrored,
     (store) =>
       Effect.gen(function*() {
@@ -93,7 +93,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "a write that is interrupted has its copy, or is not there",
+    "have a copy of every write that took place, also if the write was interrupted",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -106,14 +106,14 @@ describe("mirrors", () => {
       })
   )
 
-  law("what changes nothing is not copied again", mirrored, (store, federated) =>
+  law("are not written to by a put of a duplicate", mirrored, (store, federated) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("tea", { importance: 1 }))
       assert.strictEqual((yield* put(store, fact("tea", { importance: 1 }))).id, tea.id)
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("a copy that another federation made is told by nobody either", () =>
+  it.scoped("emit no change for a copy that another federation made", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -131,7 +131,7 @@ describe("mirrors", () => {
     }))
 
   law(
-    "an id that was a copy's, and is a record's now, is told again",
+    "emit a change for an id that was a copy's and is now a record's own",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -145,7 +145,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "a mirror that fails does not fail the write, and the next write of the record mends it",
+    "that fail do not fail the write, and are corrected by the next write of the record",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -160,7 +160,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "a mirror that cannot even be asked does not fail a write, not of an id of one's own either",
+    "that cannot be read do not fail a write, not even under a given id",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
@@ -174,7 +174,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "what is to be gone and is not, everywhere, is an error; it is out of sight, and done again it is gone",
+    "that keep a copy of a forgotten record make forget fail; the copy is invisible, and a second forget removes it",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -193,7 +193,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "what was purged but for its copy is not said to be purged, and can be",
+    "that keep a copy of a purged record make forget fail, and a second purge removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -210,7 +210,7 @@ describe("mirrors", () => {
   )
 
   law(
-    "a copy answers where the store of the record does not",
+    "answer when the store of the record fails",
     Federated.layer({
       main: faulty({ ops: ["get"], at: 1 }, { ops: ["search"], at: 1 }),
       copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
@@ -224,7 +224,7 @@ describe("mirrors", () => {
       })
   )
 
-  it.scoped("an update that found no copy of a record whose first copy was on its way leaves the copy as the record is", () =>
+  it.scoped("have the updated record if an update overtakes the first copy", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Effect.makeLatch(false)
@@ -261,7 +261,7 @@ describe("mirrors", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  it.effect("an update with a mirror makes four calls of its members, a forget four, a put of a new record four", () =>
+  it.effect("cost four calls of the members for an update, a forget or a put of a new record", () =>
     Effect.gen(function*() {
       const calls: Array<string> = []
       const federation = Federated.layer({
@@ -292,7 +292,7 @@ describe("mirrors", () => {
       }).pipe(Effect.provide(federation))
     }))
 
-  it("important is .75 and more", () => {
+  it("with the rule Federated.important copy records with an importance of 0.75 or more", () => {
     const record = (importance: number) => ({ importance }) as MemoryRecord // all that is looked at
     assert.deepStrictEqual([0.74, 0.75, 1].map((n) => Federated.important(record(n))), [false, true, true])
   })

@@ -11,8 +11,8 @@ import { ada, draft, fact, found, get, id, listed, put, system, whyNot } from ".
 import { stores } from "../../stores.ts"
 import { bodiesIn, byKind, faulty, law, memory, notesAndFacts } from "./World.ts"
 
-describe("search", () => {
-  law("no store takes every place: the best of each come first", notesAndFacts, (store) =>
+describe("search of a federation", () => {
+  law("interleaves the best hits of each store, ordered by score", notesAndFacts, (store) =>
     Effect.gen(function*() {
       yield* store.put(
         ada,
@@ -27,7 +27,7 @@ describe("search", () => {
     }))
 
   law(
-    "texts that say the same in two stores are one hit, which says where it is too; without words they are two",
+    "folds equal texts of two stores into one hit that names both stores; without a text both are returned",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -49,7 +49,7 @@ describe("search", () => {
   )
 
   law(
-    "a hit that others put out of the limit or the budget is said to be beyond it",
+    "explains by whyNot that a hit of another store displaced one by limit or budget",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -65,7 +65,7 @@ describe("search", () => {
   )
 
   law(
-    "one store alone answers as it does by itself, and says its name",
+    "over one store returns that store's answer with the store's name",
     Federated.layer({ only: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -88,7 +88,7 @@ describe("search", () => {
   )
 
   law(
-    "each gives at most what is asked of all, else its own, else 3; the limit is of all together",
+    "takes from each store at most the call's maxResults, else the store's own, else 3; limit applies to all together",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -116,7 +116,7 @@ describe("search", () => {
   )
 
   law(
-    "a name that is none is not_found, and says which there are, before any store is asked",
+    "fails with not_found and the known names for an unknown store, before any store is searched",
     Federated.layer({ a: faulty({ ops: ["search"], fault: "crash" }), b: memory }),
     (_, federated) =>
       Effect.gen(function*() {
@@ -127,7 +127,7 @@ describe("search", () => {
   )
 
   law(
-    "a store that fails is reported beside what the others found",
+    "reports a store that fails, beside the hits of the others",
     Federated.layer({ a: memory, b: faulty({ ops: ["search"], fault: "unavailable" }) }),
     (store) =>
       Effect.gen(function*() {
@@ -141,7 +141,7 @@ describe("search", () => {
   )
 
   law(
-    "where all fail it is an error: the one they share, else unavailable, naming them",
+    "fails if all stores fail: with the reason they share, else with unavailable and their names",
     Federated.layer({
       a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
       b: faulty({ ops: ["search"] })
@@ -153,7 +153,7 @@ describe("search", () => {
       })
   )
 
-  it.effect("what a member did not look at exhaustively, the federation did not either", () =>
+  it.effect("reports `exact: false` if one of its stores does", () =>
     Effect.gen(function*() {
       const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
         const store = Context.get(context, MemoryStore.MemoryStore)
@@ -175,7 +175,7 @@ describe("search", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("a leg that one of them lacks is said of it, a leg that all lack is said once", () =>
+  it.effect("reports a missing leg per store if one store lacks it, and once if all do", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
@@ -192,9 +192,9 @@ describe("search", () => {
     }))
 })
 
-describe("what a store that fails hides", () => {
+describe("a record in a store of a federation that fails", () => {
   law(
-    "is not taken for absence, by id or in a list; what was found elsewhere is sure",
+    "is not reported as absent by get, list or put; records of other stores are still returned and updated",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
@@ -208,7 +208,7 @@ describe("what a store that fails hides", () => {
   )
 
   law(
-    "is not written over: a change fails while a store that may hold the record cannot be read",
+    "is not overwritten: a change fails while a store that may hold the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -219,7 +219,7 @@ describe("what a store that fails hides", () => {
   )
 })
 
-describe("what somebody's own code does", () => {
+describe("a federation with faulty code of its user", () => {
   const over = (ops: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) => ({
     layer: Layer.map(
       MemoryStore.layerInMemory,
@@ -232,7 +232,7 @@ describe("what somebody's own code does", () => {
   })
 
   law(
-    "a store that never ends a write holds up no write of another's, by id or without",
+    "lets other stores be written to while one store's write never ends",
     Federated.layer(
       { notes: memory, facts: over(() => ({ apply: () => Effect.never, put: () => Effect.never })) },
       byKind
@@ -250,7 +250,7 @@ describe("what somebody's own code does", () => {
   )
 
   law(
-    "a store that dies of a search is one that failed",
+    "reports a store whose search dies as failed",
     Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
     (store) =>
       Effect.gen(function*() {
@@ -264,7 +264,7 @@ describe("what somebody's own code does", () => {
   )
 
   law(
-    "a mirror's rule that throws leaves the write as it is, and a copy behind",
+    "keeps the write and makes no copy if a mirror's rule throws",
     Federated.layer({
       main: memory,
       copies: {
@@ -283,7 +283,7 @@ describe("what somebody's own code does", () => {
   )
 
   law(
-    "a route that throws writes nothing, and says so",
+    "refuses the write with invalid_draft if its route throws",
     Federated.layer({ main: memory }, {
       route: () => {
         throw new Error("a bug")

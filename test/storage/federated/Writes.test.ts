@@ -9,9 +9,9 @@ import { refuses } from "../../../src/testing/Law.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../../../src/testing/Sample.ts"
 import { bodiesIn, byKind, faulty, law, memory, mirrored, notesAndFacts, Put, update, within } from "./World.ts"
 
-describe("where a write goes", () => {
+describe("a write to a federation", () => {
   law(
-    "a new record goes where the route says, else to the primary: the first that is writable, unless said",
+    "puts a new record into the store that the route names, else into the primary, by default the first writable one",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -22,7 +22,7 @@ describe("where a write goes", () => {
   )
 
   law(
-    "the primary that is named is",
+    "goes to the store that the option primary names",
     Federated.layer({ first: memory, second: memory }, { primary: "second" }),
     (store, federated) =>
       Effect.zipRight(
@@ -32,7 +32,7 @@ describe("where a write goes", () => {
   )
 
   law(
-    "a change goes to the store that holds the id, whatever the route says now",
+    "changes a record in the store that holds it, whatever the route says by then",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -52,7 +52,7 @@ describe("where a write goes", () => {
   )
 
   law(
-    "a route to a store that takes no writes, or is none, writes nothing",
+    "fails without effect if the route names a read-only or unknown store",
     Federated.layer({ main: memory, archive: { layer: MemoryStore.layerInMemory } }, {
       route: ({ body }) => body === "main" ? undefined : body as "archive" // a caller without types says anything
     }),
@@ -65,7 +65,7 @@ describe("where a write goes", () => {
       })
   )
 
-  it.effect("what lies in a read-only store is read, and refuses changes; unseen, it is absent, and its id taken", () =>
+  it.effect("to a record in a read-only store is refused; an invisible record there is absent, but its id is taken", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -101,7 +101,7 @@ describe("where a write goes", () => {
     }).pipe(Effect.scoped))
 
   law(
-    "without a writable store a federation is read-only",
+    "fails with read_only if no store is writable",
     Federated.layer({ archive: { layer: MemoryStore.layerInMemory } }),
     (store) =>
       Effect.gen(function*() {
@@ -113,7 +113,7 @@ describe("where a write goes", () => {
   )
 
   law(
-    "an id put at once by many, to wherever, lies in one store",
+    "of one id by many fibers at once puts the record into one store",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -128,14 +128,14 @@ describe("where a write goes", () => {
       })
   )
 
-  law("a store by its name is no route's", notesAndFacts, (_, federated) =>
+  law("through one store of the federation is not routed", notesAndFacts, (_, federated) =>
     Effect.gen(function*() {
       yield* put(yield* within(federated, "notes"), fact("fact"))
       assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
     }))
 
   law(
-    "a store by its name takes what is new to itself, and changes wherever they belong",
+    "through one store puts new records there, and changes records wherever they are",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -153,7 +153,7 @@ describe("where a write goes", () => {
   )
 
   law(
-    "the library's own rows go where the batch goes, by no route, and are nobody's copies",
+    "of Internal records goes with the rest of its batch, without route or mirror",
     Federated.layer({
       main: memory,
       facts: memory,
@@ -177,23 +177,23 @@ describe("where a write goes", () => {
   )
 })
 
-describe("a batch over several stores", () => {
+describe("a batch over several stores of a federation", () => {
   const both = (n: string) => [Put(draft(`note ${n}`)), Put(fact(`fact ${n}`))]
 
-  law("is applied in all, and answered in the order given", notesAndFacts, (store) =>
+  law("is applied in all of them, and answered in the order given", notesAndFacts, (store) =>
     Effect.gen(function*() {
       const applied = yield* store.apply(ada, [...both("1"), ...both("2")])
       assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
     }))
 
-  law("a later change finds what an earlier one put", notesAndFacts, (store, federated) =>
+  law("lets a later mutation find a record that an earlier one put", notesAndFacts, (store, federated) =>
     Effect.gen(function*() {
       const named = Put(fact("tea", { id: id("tea") }))
       yield* store.apply(ada, [Put(draft("note")), named, update(id("tea"), "green tea")])
       assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
     }))
 
-  law("what one of them would refuse leaves no trace in any", notesAndFacts, (store) =>
+  law("with a mutation that one store refuses changes nothing in any", notesAndFacts, (store) =>
     Effect.gen(function*() {
       const note = yield* put(store, draft("note"))
       for (
@@ -206,7 +206,7 @@ describe("a batch over several stores", () => {
     }))
 
   law(
-    "where the second store fails, the first is put back as it was",
+    "is undone in the first store if the second one fails",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 2 }) }, byKind),
     (store) =>
       Effect.gen(function*() {
@@ -231,7 +231,7 @@ describe("a batch over several stores", () => {
   )
 
   law(
-    "what cannot be put back is done last",
+    "makes changes that cannot be undone last",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

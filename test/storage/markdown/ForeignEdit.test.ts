@@ -30,7 +30,7 @@ describe("ForeignEdit", () => {
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("a tag that comes or goes is a line that comes or goes, whatever stands beside it", () => {
+  it("adds or removes a tag as a line of its own, whatever else is beside it", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")
@@ -46,7 +46,7 @@ describe("ForeignEdit", () => {
     )
   })
 
-  it("a list in a line stays one, a text of tags stays one, and a property without a value gets one", () => {
+  it("keeps the form of tags: a list in one line, a text, or a property without a value", () => {
     const inLine = "---\ntags: [garden, \"plants\"] # mine\n---\nSow."
     assert.strictEqual(edited(inLine, { tags: ["garden", "plants", "hot"] }), inLine.replace("s\"]", "s\", \"hot\"]"))
     assert.strictEqual(edited(inLine, { tags: ["plants"] }), inLine.replace("garden, ", ""))
@@ -63,7 +63,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited(bare, { tags: ["hot"] }), bare.replace("tags:", "tags: [hot]"))
   })
 
-  it("a value keeps its quotes, line ends and BOM stay, and a property that goes takes its line along", () => {
+  it("keeps quotes, line ends and a BOM, and removes a property with its line", () => {
     const text =
       "\uFEFF---\r\nsummary: \"Tea\"\r\nmood: sunny # today\r\nmore:\r\n  - 1\r\n---\r\n\r\nSow.\r\nReap.\r\n"
     const { record } = read(text)
@@ -77,7 +77,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited(text, { body: "Sow.\r\nRest." }), text.replace("Reap.", "Rest."))
   })
 
-  it("what the author has no property for, and an inline tag, is written nowhere", () => {
+  it("does not write fields without a property, nor inline tags, into the text", () => {
     for (const text of [list, "Sow. #hot", "---\n---\nSow.", "---\na: b: c\n---\nSow.", "---\nnot a map\n---\nSow."]) {
       const { record: { tags } } = read(text)
       const fields = { importance: 1, kind: "project", confidence: 0.5, summary: "Other", invalidAt: 9, updatedAt: 9 }
@@ -87,7 +87,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited("Sow. #hot", { tags: [] }), "Sow. #hot")
   })
 
-  it("a body is written as it is, even one that would read as a frontmatter or begins with a line break", () => {
+  it("writes any body, also one that looks like frontmatter or begins with a line break", () => {
     for (const text of ["Sow.", "---\na: 1\n---\nSow.\n", "---\na: b: c\n---\nSow.", "\r\nSow.\r\n", ""]) {
       for (
         const body of ["---\nb: 2\n---\nReap.", "\nReap.", "Reap.\n", "\r\n\r\nx\r\n\r\n", "", "---\n", "x\u2028---"]
@@ -98,7 +98,7 @@ describe("ForeignEdit", () => {
     }
   })
 
-  it("a text that is not the record's is not written over", () => {
+  it("refuses to write over a text that is not the record's", () => {
     const { record } = read(list)
     assert.isTrue(Either.isLeft(ForeignEdit.edit(list.replace("Sow", "Reap"), record, changed(record, { body: "x" }))))
   })
@@ -163,7 +163,7 @@ describe("ForeignEdit", () => {
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("whatever is changed in whatever note: it reads back, and every other property stays to the byte", () => {
+  it("for random notes and changes gives a text that reads back, with every other property unchanged byte for byte", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(
@@ -213,7 +213,7 @@ describe("ForeignEdit", () => {
     assert.isAbove(written, 50)
   })
 
-  it("what the text has no property for is as it was; what its author took away is gone", () => {
+  it("keeps values that have no property in the text, and drops those that the author removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -13,7 +13,7 @@ const keys = (text: string) =>
 
 describe("Frontmatter", () => {
   // the search for a key said twice would outlast the test's own limit of time, were it quadratic
-  it("twenty thousand keys are read where we signed them, and are too many of anybody else", () => {
+  it("reads twenty thousand keys in a signed text, and refuses as many in any other as too large", () => {
     assert.strictEqual(keys(matter(20_000, signature)), 20_001)
     assert.strictEqual(keys(matter(20_000)), "the frontmatter is too large")
     assert.strictEqual(keys(matter(40_000, signature)), "the frontmatter is too large")
@@ -22,7 +22,7 @@ describe("Frontmatter", () => {
     assert.strictEqual(keys("---\na: {b: 1, b: 2}\n---\n"), "frontmatter: a key is said twice")
   })
 
-  it("an instant is a date, with a time and a zone or without, and nothing else", () => {
+  it("reads a date with or without time and zone as an instant, and nothing else", () => {
     const may = Date.UTC(2024, 4, 2)
     for (
       const [value, instant] of [

@@ -11,13 +11,13 @@ const found = (vanished: ReadonlyArray<Vanished>, appeared: ReadonlyArray<Appear
 const words = (from: number, count: number) => Array.from({ length: count }, (_, n) => `word${from + n}`).join(" ")
 
 describe("RenameDetection", () => {
-  it("a new file with the same content continues the old one, known by its hash alone", () => {
+  it("takes a new file with the same content hash for the renamed old one", () => {
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "x")]), { "b.md": "a.md" })
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "y")]), {})
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("of several with one content those of one name belong together, then the one that is left, and else none", () => {
+  it("among several files with one content pairs those with one name, then a single remaining pair, and no others", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -31,7 +31,7 @@ describe("RenameDetection", () => {
     assert.deepEqual(found(olds, [fresh("b/1.md", "same")]), {})
   })
 
-  it("the same content goes before a similar one, and the most similar before the rest", () => {
+  it("prefers equal content to similar content, and the most similar to the rest", () => {
     const text = words(0, 100)
     const near = `${words(0, 95)} ${words(500, 5)}`
     const far = `${words(0, 80)} ${words(600, 20)}`
@@ -42,7 +42,7 @@ describe("RenameDetection", () => {
     assert.deepEqual(found([gone("a.md", text)], [fresh("c.md", far), fresh("d.md", near)]), { "d.md": "a.md" })
   })
 
-  it("what is less similar than the threshold, empty or blank continues nothing", () => {
+  it("does not match files below the similarity threshold, nor empty or blank ones", () => {
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 60)} ${words(900, 40)}`)]), {})
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 75)} ${words(900, 25)}`)]), {
       "b.md": "a.md"
@@ -50,19 +50,19 @@ describe("RenameDetection", () => {
     for (const text of ["", "\n", " \n\t"]) assert.deepEqual(found([gone("a.md", text)], [fresh("b.md", text)]), {})
   })
 
-  it("two candidates that are as good as each other continue nothing, and leave nothing to a worse one", () => {
+  it("does not match if two new files are equally similar, and then ignores less similar ones too", () => {
     const text = words(0, 100)
     const tied = [fresh("b.md", `${text} one`), fresh("c.md", `${text} two`)]
     assert.deepEqual(found([gone("a.md", text)], tied), {})
     assert.deepEqual(found([gone("a.md", text)], [...tied, fresh("d.md", words(0, 90))]), {})
   })
 
-  it("text without spaces between its words is compared, too", () => {
+  it("compares text without spaces between words, too", () => {
     const old = "今日は公園を散歩してから図書館で本を読みました。とても楽しかったです。"
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })
   })
 
-  it("whatever goes and comes, in whatever order: one continues one, and as similar as is said", () => {
+  it("for random files matches one to one, and with the similarity that it claims", () => {
     const text = FastCheck.array(FastCheck.constantFrom("a", "b", "c", "d", "e"), { maxLength: 12 }).map((all) =>
       all.join(" ")
     )
@@ -91,7 +91,7 @@ describe("RenameDetection", () => {
     )
   })
 
-  it("a folder of three thousand notes that is renamed is recognised whole, note by note", () => {
+  it("recognises every note of a renamed folder of three thousand", () => {
     const notes = Array.from({ length: 3_000 }, (_, n) => `# Note ${n}\n\n${words(n * 7, 40)}`)
     const result = detect(
       notes.map((text, n) => gone(`old/${n}.md`, text)),
@@ -101,7 +101,7 @@ describe("RenameDetection", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("notes of one template that are all edited and renamed are told apart by what each has of its own", () => {
+  it("tells notes of one template apart by their own text when all are edited and renamed", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

@@ -18,21 +18,21 @@ const record = (actor?: string) =>
   })
 const read = (text: string) => Either.getOrThrow(Document.parse(context, path, text, 7))
 
-describe("the speaker in a file", () => {
+describe("the speaker (actor) of a turn in a file", () => {
   const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
 
-  it("is written, signed, and read again", () => {
+  it("is written, signed and read back", () => {
     assert.match(text, /^actor: Mel$/m)
     const { record: again, signed } = read(text)
     assert.deepStrictEqual([again.source, signed], [record("Mel").source, true])
   })
 
-  it("stays when a hand edits the words", () => {
+  it("is kept when the text is edited by hand", () => {
     const { record: edited, signed } = read(text.replace("green tea.\n", "black tea.\n"))
     assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
   })
 
-  it("a key of that name that a release before kept for its author is still the author's, and the record signed", () => {
+  it("does not replace an author's own `actor` key that an earlier release preserved, and the record stays signed", () => {
     const encoded = Schema.encodeSync(MemoryRecord)(record())
     const before = Either.getOrThrow(Document.print(context, path, "default", record()))
       .replace(/^hash: .*$/m, `actor: a hand's\nhash: ${sign("k", canonicalJson(["default", encoded]))}`)
@@ -43,7 +43,7 @@ describe("the speaker in a file", () => {
     assert.isTrue(read(printed).signed)
   })
 
-  it("a property of that name of somebody's own note is metadata", () => {
+  it("is not read from a hand-written note, whose `actor` property is metadata", () => {
     const note = "---\nactor: Jodie\n---\nA film.\n"
     const { record: film } = Either.getOrThrow(Document.parse(context, "Films/Panic.md", note, 7))
     assert.deepStrictEqual([film.metadata, film.source.actor], [{ actor: "Jodie" }, undefined])
