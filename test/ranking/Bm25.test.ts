@@ -15,13 +15,13 @@ describe("buildDoc", () => {
     assert.deepStrictEqual(Array.from(tags), ["tea"])
   })
 
-  it("leaves out a summary that is a copy of the body's beginning", () => {
+  it("leaves out a derived summary, which repeats the start of the body", () => {
     const fields = { summary: "Green tea…", body: "Green tea" }
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: true }).length, 2)
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("a tag is whole where it is one word, in any script", () => {
+  it("keeps a tag as a whole if it is one word, in any script", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",
@@ -32,7 +32,7 @@ describe("buildDoc", () => {
 })
 
 describe("bm25", () => {
-  it("is the formula", () => {
+  it("scores by the BM25 formula", () => {
     const docs = [doc("tea tea milk"), doc("tea"), doc("black coffee")]
     const idf = Math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     const score = (tf: number, length: number) => idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * length / 2))
@@ -49,34 +49,34 @@ describe("bm25", () => {
     assert.closeTo(bm25("hot tea", [doc("", ["hot tea"])])[0]!.score, plain, 1e-12)
   })
 
-  it("the oftener, the rarer and the shorter, the better", () => {
+  it("scores a document higher the more often it has a term, the rarer the term and the shorter the document", () => {
     assert.deepStrictEqual(ids("tea", doc("tea milk"), doc("tea tea")), ["tea tea", "tea milk"])
     assert.deepStrictEqual(ids("tea rum", doc("tea x1"), doc("rum x2"), doc("tea x3")), ["rum x2", "tea x1", "tea x3"])
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("equal scores keep the order of arrival", () => {
+  it("keeps the order of the documents for equal scores", () => {
     assert.deepStrictEqual(ids("tea", doc("tea b"), doc("tea a"), doc("tea c")), ["tea b", "tea a", "tea c"])
   })
 
-  it("a token said twice counts once", () => {
+  it("counts a repeated term of the query once", () => {
     const docs = [doc("tea"), doc("milk tea")]
     assert.deepStrictEqual(bm25("tea tea TEA", docs), bm25("tea", docs))
   })
 
-  it("nothing comes of nothing", () => {
+  it("returns nothing without documents, for a query without terms, and for a document without text", () => {
     assert.deepStrictEqual(bm25("tea", []), [])
     for (const query of ["", "the", "?!", "x", "coffee"]) assert.deepStrictEqual(bm25(query, [doc("tea")]), [])
     assert.deepStrictEqual(bm25("tea", [doc(""), doc("…")]), [])
   })
 
-  it("takes another tokenizer for both sides", () => {
+  it("applies a given tokenizer to documents and query", () => {
     const stemmed = make({ stem: true })
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" }, stemmed)], stemmed), 1)
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" })]), 0)
   })
 
-  it("scores are finite and above 0, best first, whatever is searched for and in what", () => {
+  it("gives finite scores above 0 in descending order for any query and documents", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.constantFrom(...naughty),

@@ -44,8 +44,8 @@ const relevances = (
   return Object.fromEntries(hits.map(({ explanation, record: { body } }) => [body, explanation!]))
 }
 
-describe("vectors beside words", () => {
-  it("a turn is as near as four fifths of the turn next to it, if that is more", () => {
+describe("vector relevance in hybrid search", () => {
+  it("of a turn is at least four fifths of that of its neighbouring turn", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },
@@ -70,7 +70,7 @@ describe("vectors beside words", () => {
     assert.closeTo(relevances(turns)["next"]!["cosine:lent"]!, 0.8, 1e-6)
   })
 
-  it("what an embedding says of its weight holds unless the query says another", () => {
+  it("has the weight that the embedding gives, unless the query gives another", () => {
     const turns = { tea: { cosine: 0, body: "tea" }, ocean: { cosine: 1 } }
     const ocean = (query: Partial<MemoryQuery>, calibration: Partial<Embedding>) =>
       relevances(turns, query, calibration)["ocean"]?.["relevance"]
@@ -80,7 +80,7 @@ describe("vectors beside words", () => {
     assert.isUndefined(ocean({}, { weight: 0 }))
   })
 
-  it("nearness counts from the floor: what lies on or below it is not found by its vector", () => {
+  it("is measured from the embedding's floor: a record at or below it is not found by its vector", () => {
     const turns = { best: { cosine: 0.9 }, middle: { cosine: 0.8 }, floor: { cosine: 0.7 }, tea: { cosine: 0.2 } }
     const found = relevances(turns, { mode: "hybrid" }, { floor: 0.7, weight: 1 })
     assert.sameMembers(Object.keys(found), ["best", "middle", "tea"])
@@ -105,7 +105,7 @@ const crowded: Embedder.Service = {
 }
 
 describe("Embedder.calibrate", () => {
-  it.effect("the floor is what a model says of texts that have nothing to do with one another; the weight stays", () =>
+  it.effect("sets the floor to the cosine that the model gives to unrelated texts, and keeps the weight", () =>
     Effect.gen(function*() {
       const { calibration } = yield* Embedder.calibrate(crowded)
       assert.closeTo(calibration!.floor!, 0.9, 1e-6)
@@ -114,7 +114,7 @@ describe("Embedder.calibrate", () => {
       assert.strictEqual(yield* Embedder.calibrate(none), none)
     }))
 
-  it.effect("what an embedder says of its cosines goes with every question, through batches and caches", () =>
+  it.effect("is passed on with every query, through batches and caches", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
       const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")

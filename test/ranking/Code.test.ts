@@ -1,4 +1,4 @@
-/** Notes and questions about code and operations: `test/fixtures/code`, written for this. */
+/** Notes and questions about code and operations in `test/fixtures/code`, which were written for this test. */
 import { assert, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import { readFileSync } from "node:fs"
@@ -12,7 +12,7 @@ const read = (name: string) =>
 const decode = Schema.decodeUnknownSync(Schema.parseJson(Schema.Struct({ id: Schema.String, text: Schema.String })))
 const texts = (name: string) => read(name).map((line) => decode(line))
 
-it("what is named as people type it is found first, in at least 95 of 100 questions about code and operations", () => {
+it("search ranks the right note first for at least 95 of 100 questions about code and operations", () => {
   const index = MemoryIndex.make({ analyzer: Analyzer.make() })
   const notes = texts("docs.jsonl")
   for (const { id, text } of notes) {

@@ -25,17 +25,17 @@ turns.forEach(([actor, body], sequence) =>
 )
 const sure = (text: string) => index.search(Viewer.everyone(), { text, confidence: true }, 0).confidence!
 
-describe("the confidence of a result", () => {
-  it("is lower where the question names another speaker than the one who said it", () => {
+describe("the confidence of a search result", () => {
+  it("is lower if the question names another speaker than the one who said the words", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 
-  it("is lower where nobody has said the words of the question, and 0 where nothing matches", () => {
+  it("is lower if no turn has the words of the question, and 0 if nothing matches", () => {
     assert.isAbove(sure("Who painted the lighthouse?"), sure("Who painted the lighthouse keeper's bicycle yellow?"))
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })
 
-  it("of notes is higher, the more of the question one of them has", () => {
+  it("of notes is higher the more words of the question one note has", () => {
     const notes = MemoryIndex.make()
     for (const [n, body] of ["Ada drinks green tea.", "Bob sails.", "The office has a kettle."].entries()) {
       notes.add(World.record(String(n), { body, summary: body }))
@@ -45,7 +45,7 @@ describe("the confidence of a result", () => {
     assert.isAbove(sure("green tea from Uji in autumn"), sure("trains from Uji in autumn to the sea"))
   })
 
-  it("is told only where it is asked for, of a text, and changes nothing else", () => {
+  it("is returned only for a query with a text and `confidence: true`, and changes nothing else of the result", () => {
     const search = (query: object) => index.search(Viewer.everyone(), { text: "harbour", ...query }, 0)
     const { confidence, ...asked } = search({ confidence: true })
     assert.isTrue(confidence! > 0 && confidence! < 1)
@@ -53,7 +53,7 @@ describe("the confidence of a result", () => {
     assert.isUndefined(search({ text: undefined, confidence: true }).confidence)
   })
 
-  it.effect("a block stays empty below the confidence that it needs", () =>
+  it.effect("below minConfidence leaves an injected block empty", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* put(store, draft("Ada drinks green tea."))

@@ -11,7 +11,7 @@ const leg = (ids: string, weight?: number): Leg<string> => ({
 const order = (...legs: ReadonlyArray<Leg<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
 
 describe("reciprocalRank", () => {
-  it("is the sum of weight ÷ (60 + rank), of what the first in every leg would have", () => {
+  it("scores by the sum of weight ÷ (60 + rank), divided by the score of a hit that is first in every leg", () => {
     const most = 1 / 61 + 2 / 61
     const scores = new Map(reciprocalRank([leg("ab"), leg("bc", 2)]).map(({ id, score }) => [id, score]))
     assert.deepStrictEqual(Array.from(scores.keys()), ["b", "c", "a"])
@@ -20,35 +20,35 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("first in every leg is 1; a leg that found nothing gave nobody anything", () => {
+  it("gives 1 to a hit that is first in every leg, and nothing from a leg without hits", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("found by two outweighs found first by one; the smaller k, the less", () => {
+  it("ranks a hit of two legs above the first hit of one leg; the smaller k, the less", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
 
-  it("equal scores of a leg share the rank of their first, and the next counts them all", () => {
+  it("gives equal scores of a leg the rank of the first of them, and counts all of them for the next rank", () => {
     const hits = [["a", 3], ["b", 2], ["c", 2], ["d", 1]].map(([id, score]) => ({ id: id!, score: Number(score) }))
     const [a, b, c, d] = reciprocalRank([{ name: "tied", hits }], 0).map(({ score }) => score)
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("equal scores keep the order of first arrival, leg by leg", () => {
+  it("keeps the order of first occurrence for equal scores, leg by leg", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
 
-  it("a leg without weight is not there; no legs, no hits", () => {
+  it("ignores a leg without weight, and returns no hits without legs", () => {
     assert.strictEqual(order(leg("a"), leg("bcd", 0), leg("e", -1)), "a")
     assert.strictEqual(reciprocalRank([leg("a"), leg("b", 0)])[0]!.score, 1)
     assert.deepStrictEqual(reciprocalRank([]), [])
     assert.deepStrictEqual(reciprocalRank([leg(""), leg("a", 0)]), [])
   })
 
-  it("scores lie in 0..1, best first, of every id once, whatever the scores and the scale of the weights", () => {
+  it("gives each id one score of 0..1 in descending order, for random legs and any scale of the weights", () => {
     const ids = FastCheck.uniqueArray(FastCheck.constantFrom(..."abcdefgh"), { maxLength: 8 })
     const legs = FastCheck.array(
       FastCheck.tuple(ids, FastCheck.double({ min: 1e-3, max: 100, noNaN: true })).map(([ids, weight]) =>

@@ -175,8 +175,8 @@ const begun = (): State => {
   return { embeddings, index: MemoryIndex.make({ embeddings }), records: new Map(), vectors: new Map() }
 }
 
-describe("search by vector, and by word and vector", () => {
-  it("answers as the formulas do, over a plain list of what is seen: the same numbers, bit by bit", () => {
+describe("vector search and hybrid search", () => {
+  it("give bit for bit the results of the formulas applied to a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add },
       { weight: 1, arbitrary: remove },
@@ -194,7 +194,7 @@ describe("search by vector, and by word and vector", () => {
     )
   })
 
-  it("neither a record that a viewer cannot see nor its vector changes anything of what he is answered", () => {
+  it("give the same results with and without records, and their vectors, that the viewer does not see", () => {
     const attached = array(tuple(constantFrom<Array<"m" | "n">>("m", "n"), integer({ min: 0, max: 30 }), numbers(3)), {
       maxLength: 40,
       size: "max"

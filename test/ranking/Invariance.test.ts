@@ -72,7 +72,7 @@ const told = ({ confidence, hits, leftOut }: SearchResult) => ({
   hits: hits.map(({ explanation, passage, record, score }) => ({ id: record.id, score, explanation, passage }))
 })
 
-it("what is out of sight, the order of arrival, removals and a snapshot change no answer, score, explanation or passage", () => {
+it("invisible records, insertion order, removals and a restored snapshot change no hit, score, explanation or passage of a search", () => {
   const analyzer = Analyzer.make()
   const world = record({
     seen: array(turn, { minLength: 3, maxLength: 30 }),
@@ -123,7 +123,7 @@ it("what is out of sight, the order of arrival, removals and a snapshot change n
   )
 })
 
-it("what comes first is the same however much is asked for, with and without vectors", () => {
+it("the first hits of a search do not depend on its limit, with and without vectors", () => {
   const turns = FastCheck.sample(turn, { seed: 3, numRuns: 300 })
   const index = MemoryIndex.make({ analyzer: Analyzer.make() })
   turns.forEach((one, n) => {

@@ -21,7 +21,7 @@ const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArra
 }
 
 describe("InvertedIndex", () => {
-  it("gives the same answers however often it was packed, before and after documents come and go", () => {
+  it("gives the same answers however often it is packed, before and after documents are added and removed", () => {
     for (let seed = 1; seed <= 40; seed++) {
       const { below, many, next, of } = random(seed)
       let plain = new InvertedIndex()
@@ -61,8 +61,8 @@ describe("InvertedIndex", () => {
   })
 })
 
-describe("an arena", () => {
-  it("gives no number to two blocks, of whatever size they are and however many segments they fill", () => {
+describe("Arena", () => {
+  it("never gives the same place to two blocks, whatever their size and however many segments they fill", () => {
     const { below, next } = random(1)
     for (const first of [1, 2 ** 20]) { // the second is longer than a segment
       const arena = new Arena()

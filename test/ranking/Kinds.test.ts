@@ -1,4 +1,4 @@
-/** Searches of thousands of notes by kind and by tag, against the same search without them. */
+/** Searches of thousands of notes by kind and tag, compared with the same search without the filter. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
@@ -29,8 +29,8 @@ const worldOf = ({ below, next, of }: ReturnType<typeof random>) => {
   return index
 }
 
-describe("a search of many notes by kind or tag", () => {
-  it("finds the hits, the scores and the count of the search without them, narrowed afterwards", () => {
+describe("search of many notes by kind or tag", () => {
+  it("has the hits, scores and count of the search without the filter, filtered afterwards", () => {
     const source = random(16)
     const index = worldOf(source)
     const viewer = Viewer.make({ userId: "ada" })

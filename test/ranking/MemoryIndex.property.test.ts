@@ -93,8 +93,8 @@ const run = (acts: ReadonlyArray<Act>) => {
   assert.strictEqual(index.size, records.size)
 }
 
-describe("MemoryIndex, whatever is done in whatever order", () => {
-  it("answers as a plain list of the visible records would, scored by bm25: the same numbers, bit by bit", () => {
+describe("MemoryIndex after random changes", () => {
+  it("answers bit for bit like BM25 over a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add(12) },
       { weight: 1, arbitrary: remove(12) },
@@ -105,7 +105,7 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 60 }), run), { seed: 1, numRuns: 400 })
   })
 
-  it("and after so many changes that it had to be compacted", () => {
+  it("answers the same after so many changes that it was compacted", () => {
     const any = oneof(
       { weight: 80, arbitrary: add(150) },
       { weight: 15, arbitrary: remove(150) },
@@ -120,7 +120,7 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
     })
   })
 
-  it("and restored from what was encoded, again and again, with changes in between", () => {
+  it("answers the same after it was encoded and restored repeatedly, with changes in between", () => {
     const any = oneof(
       { weight: 12, arbitrary: add(40) },
       { weight: 4, arbitrary: remove(40) },
@@ -132,7 +132,7 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 150 }), run), { seed: 5, numRuns: 400 })
   })
 
-  it("restored, explains as one that was built from the same records", () => {
+  it("restored from bytes explains hits like an index built from the same records", () => {
     const records = array(World.anyRecord(30), { maxLength: 30 })
     const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
     FastCheck.assert(
@@ -154,7 +154,7 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
     )
   })
 
-  it("a record that a viewer cannot see changes nothing of what he is answered", () => {
+  it("answers a viewer the same with and without records that the viewer does not see", () => {
     const others = array(World.anyRecord(30), { maxLength: 20 })
     const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
     FastCheck.assert(
@@ -172,7 +172,7 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
     )
   })
 
-  it("pages are disjoint, and have all that stayed as it was, while others come, change and go", () => {
+  it("lists pages that are disjoint and contain every unchanged record while others are added, changed and removed", () => {
     const change = oneof(add(40), add(40), remove(40))
     const changes = array(array(change, { maxLength: 4 }), { minLength: 1, maxLength: 10 })
     FastCheck.assert(

@@ -35,7 +35,7 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
-  it("what is near is the same whether the vectors were looked up bit by bit before, or at once", () => {
+  it("finds the same nearest records whether the vectors were prepared step by step or at once", () => {
     const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
     const filled = () => {
       const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
@@ -72,7 +72,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.prepareNear("of another", 1))
   })
 
-  it("no more vectors are looked up at a time than was asked for, those that came since among them", () => {
+  it("prepares at most the requested number of vectors per step, including vectors that were added meanwhile", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -98,7 +98,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(embeddings.looked, 0)
   })
 
-  it("add replaces what has the same id, in whatever scope it stood; remove takes it out, once", () => {
+  it("replaces a record of the same id in whatever scope, and removes it once", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))
     assert.strictEqual(index.size, 1)
@@ -112,7 +112,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("finds words of every script, single characters too, in queries and records of any composition", () => {
+  it("finds words of every script, single characters too, in any Unicode composition", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -126,7 +126,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is the share of the best hit; no text is recency, each hit as good; no usable word is no hit", () => {
+  it("gives relevance as a share of the best hit's; without a text it lists by recency, and without an indexable word nothing", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -143,7 +143,7 @@ describe("MemoryIndex", () => {
     for (const text of ["", " ", "the", "x", "\ud800", "?"]) assert.deepStrictEqual(found(index, { text }), [], text)
   })
 
-  it("ties go to the newest, then to the smaller id", () => {
+  it("orders equal scores newest first, then by id", () => {
     const names = ["tea a1", "tea b1", "tea c1", "tea d1"]
     const index = indexOf(...names.map((name, n) => record(name, { createdAt: n < 3 ? 5 : 6 })))
     const rest = names.slice(0, 3).sort((a, b) => id(a) < id(b) ? -1 : 1)
@@ -153,7 +153,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("what has expired is nowhere, not even in the statistics, but for the library; a clock that goes back brings it back", () => {
+  it("ignores expired records, in statistics too, except for System, and shows them again if the clock goes back", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -170,7 +170,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("takes nothing from bytes of another format or byte order, or tokenizer, nor where a record is missing", () => {
+  it("refuses to restore bytes of another format, byte order or tokenizer, and if a record is missing", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
@@ -193,7 +193,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(restored, { text: "tea" }), ["tea"])
   })
 
-  it("is encoded as it was when that was begun, whatever comes and goes between the steps, and however often it is restored", () => {
+  it("encodes its state as of the start of encoding, whatever changes between the steps and however often it is restored", () => {
     /** Records of so many words that they are encoded in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -242,7 +242,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("encodes no word and no scope of a record that is gone, be it restored or not", () => {
+  it("encodes no word and no scope of a removed record, also after a restore", () => {
     const first = indexOf(record("tea"), record("secretly", { scope: { userId: "secretive" } }))
     const restored = MemoryIndex.make()
     const all = [record("tea"), record("secretly", { scope: { userId: "secretive" } })]
@@ -257,7 +257,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("a filter changes no statistics of BM25, and better matches that it excludes take no place of the limit", () => {
+  it("counts a query's filter neither in the statistics of BM25 nor in its limit", () => {
     const index = indexOf(
       ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),
       record("tea, but with a great many other words")
@@ -270,7 +270,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(bm25Of({ kinds: ["note"] }), bm25Of({}))
   })
 
-  it("a query's scope narrows, and never widens", () => {
+  it("narrows by a query's scope and never shows more than the viewer sees", () => {
     const index = indexOf(
       record("g", { scope: "global" }),
       record("a"),
@@ -285,7 +285,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("says what it left out; the first hit that the budget does not pay for ends it", () => {
+  it("counts in leftOut what limit and budget cut off, and stops at the first hit that exceeds the budget", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )
@@ -297,7 +297,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
   })
 
-  it("what says the same as a better hit folds into it, and says so; not in a list, and not what differs in data or kind", () => {
+  it("folds equal texts into the best hit and counts them, but not in a list and not if data or kind differ", () => {
     const index = indexOf(
       record("green tea", { id: id("a"), tags: ["tea"] }),
       record("Green tea!", { id: id("b") }),
@@ -314,7 +314,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("an explanation adds up: terms and tags to bm25, the shares of the ranker to relevance, all shares to the score", () => {
+  it("explains scores as sums: terms and tags add up to bm25, ranker shares to relevance, and all shares to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
@@ -347,7 +347,7 @@ describe("MemoryIndex", () => {
     assert.deepEqual(index.search(ada, { explain: true }, 0).hits[0]?.explanation, { relevance: 1, lexical: 1 })
   })
 
-  it("recency follows the table of kinds it was made with", () => {
+  it("computes recency with the kinds that it was made with", () => {
     const index = MemoryIndex.make({ kinds: new Map() })
     index.add(record("old", { kind: "user", createdAt: 0, importance: 1 }))
     const month = 30 * 24 * 3_600_000
@@ -356,13 +356,13 @@ describe("MemoryIndex", () => {
     assert.strictEqual(indexOf(index.get(id("old"))!).search(ada, { weights }, month).hits[0]!.score, 1)
   })
 
-  it("takes another tokenizer", () => {
+  it("uses the tokenizer that it is given", () => {
     const index = MemoryIndex.make({ tokenizer: tokenizer({ stem: true }) })
     index.add(record("running"))
     assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
   })
 
-  it("a tokenizer that fails leaves the record that was there", () => {
+  it("keeps the old record if the tokenizer throws on the new one", () => {
     const index = MemoryIndex.make({
       tokenizer: (text) => {
         if (text === "bad") throw new Error("bad")
@@ -376,7 +376,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(index, { text: "tea" }), ["a"])
   })
 
-  it("naughty strings are texts like any other", () => {
+  it("indexes and finds every string of the Big List of Naughty Strings", () => {
     const tags = (text: string) => Schema.is(Tag)(text) ? [text] : []
     const index = indexOf(
       ...naughty.map((body, n) => record(`${n}`, { summaryDerived: true, body, tags: tags(body) }))
@@ -393,17 +393,17 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("a hostile query costs what it is long, and finds what it names", () => {
+  it("answers a query of a million characters and finds what it names", () => {
     const index = named("tea", "coffee")
     const words = Array.from({ length: 100_000 }, (_, n) => `w${n}`).join(" ")
     assert.deepStrictEqual(found(index, { text: `${words} tea ${"x".repeat(1_000_000)}` }), ["tea"])
   })
 })
 
-describe("list", () => {
+describe("MemoryIndex.list", () => {
   const index = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
 
-  it("a cursor is good for its viewer and filter, with any limit, and for nothing else", () => {
+  it("accepts a cursor with the same viewer and filter and any limit, and refuses every other one", () => {
     const first = index.list(ada, { limit: 2 }, 0)!
     const rest = index.list(Viewer.make({ userId: "ada" }), { limit: 1_000, after: first.next }, 0)!
     assert.lengthOf(new Set([...first.items, ...rest.items]), 9)
@@ -431,7 +431,7 @@ describe("list", () => {
     for (const text of garbage) assert.isUndefined(index.list(ada, { after: Cursor.make(text) }, 0), text.slice(0, 50))
   })
 
-  it("a cursor does not tell of what is not seen", () => {
+  it("gives a cursor that does not depend on records the viewer does not see", () => {
     const more = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
     for (let n = 0; n < 9; n++) more.add(record(`hidden ${n}`, { createdAt: n, scope: { userId: "bob" } }))
     for (const limit of [1, 2, 8, 9]) {
@@ -439,7 +439,7 @@ describe("list", () => {
     }
   })
 
-  it("a viewer of few among many, and of many, has the same order", () => {
+  it("has the same order for a viewer of few records among many and of all", () => {
     const crowd = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
     for (let n = 0; n < 200; n++) crowd.add(record(`crowd ${n}`, { createdAt: n % 7, scope: { userId: "bob" } }))
     const ids = (index: MemoryIndex.MemoryIndex) => index.list(ada, {}, 0)!.items.map(({ id }) => id)
@@ -447,8 +447,8 @@ describe("list", () => {
   })
 })
 
-describe("whyNot", () => {
-  it("names what kept a record out, the first thing first", () => {
+describe("MemoryIndex.whyNot", () => {
+  it("returns the first reason that keeps a record out, in a fixed order", () => {
     const index = indexOf(
       record("tea", { createdAt: 2 }),
       record("tea and milk", { createdAt: 1, expiresAt: 9, invalidAt: 8 }),
@@ -472,7 +472,7 @@ describe("whyNot", () => {
 })
 
 describe("InvertedIndex", () => {
-  it("a copy without tombstones answers the same, and has forgotten the words and scopes of what is gone", () => {
+  it("answers the same after a compaction, which drops the words and scopes of removed records", () => {
     const index = new InvertedIndex()
     const docs = Array.from(
       { length: 100 },
@@ -496,7 +496,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(copy.view(Viewer.sightOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
-  it("ten records that are replaced for ever take no more room than when they were new, and a thousand that went", () => {
+  it("takes no more memory however often ten records are replaced", () => {
     const index = MemoryIndex.make()
     const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
     const replace = (times: number) => {
@@ -510,7 +510,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
 
-  it("a text that went is not kept for the sake of its words", () => {
+  it("does not keep a removed text in memory for the sake of its words", () => {
     const index = MemoryIndex.make()
     const before = room()
     for (let n = 0; n < 500; n++) {

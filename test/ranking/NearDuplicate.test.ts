@@ -16,7 +16,7 @@ const prose = (count: number, seed: number): Array<string> => {
 }
 
 describe("isNear", () => {
-  it("folds case, punctuation, accents, white space and width", () => {
+  it("ignores case, punctuation, accents, white space and width", () => {
     for (
       const [a, b] of [
         ["Ada likes green tea.", "ada LIKES   green tea"],
@@ -57,11 +57,11 @@ describe("isNear", () => {
     ["!!!", "???"]
   ]
 
-  it("keeps apart numbers, negations, order, and any other word of a short text", () => {
+  it("distinguishes numbers, negations, word order and any other word of a short text", () => {
     for (const [a, b] of apart) assert.isFalse(near(a, b), `${a} | ${b}`)
   })
 
-  it("in a long text, too, numbers, signs and negations keep apart, wherever they stand", () => {
+  it("distinguishes numbers, signs and negations at any position of a long text, too", () => {
     const strict = [
       ["12", "13"],
       ["is", "isn't"],
@@ -91,7 +91,7 @@ describe("isNear", () => {
     }
   })
 
-  it("in a long text a changed word does not count, nor does one more or less", () => {
+  it("ignores one changed, removed or added word of a long text", () => {
     let folded = 0
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(600, seed)
@@ -103,26 +103,26 @@ describe("isNear", () => {
     assert.isAbove(folded, 280)
   })
 
-  it("in a long text many changed words do count", () => {
+  it("distinguishes long texts with many changed words", () => {
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(300, seed)
       assert.isFalse(near(words.join(" "), words.map((word, n) => n % 10 === 0 ? `other${word}` : word).join(" ")))
     }
   })
 
-  it("how often a long text says it does not count", () => {
+  it("ignores how often a text repeats itself", () => {
     const said = signature("tea with milk ".repeat(100))
     for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })
 
-  it("other long texts are not near, though they are made of the same words", () => {
+  it("distinguishes long texts made of the same words", () => {
     const signatures = Array.from({ length: 300 }, (_, seed) => signature(prose(100 + seed, seed).join(" ")))
     const words = prose(200, 1)
     signatures.push(signature(words.toReversed().join(" ")), signature(words.toSorted().join(" ")))
     signatures.forEach((a, i) => signatures.slice(i + 1).forEach((b) => assert.isFalse(isNear(a, b))))
   })
 
-  it("is true of itself and the same both ways, whatever the text; three whole numbers of 32 bits", () => {
+  it("is reflexive and symmetric for any text, with a signature of three 32-bit integers", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -140,7 +140,7 @@ describe("isNear", () => {
     )
   })
 
-  it("one word of a short text changed is never near: 20,000 of them", () => {
+  it("distinguishes 20,000 short texts from themselves with one word changed", () => {
     for (let seed = 0; seed < 20_000; seed++) {
       const words = prose(3 + seed % 60, seed)
       assert.isFalse(near(words.join(" "), words.with(seed % words.length, "another").join(" ")))
@@ -149,7 +149,7 @@ describe("isNear", () => {
 })
 
 describe("fold", () => {
-  it("the first of each group stays, in order, and it says how many went", () => {
+  it("keeps the first item of each group, in order, and returns the number of the others", () => {
     const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
     const { folded, kept } = fold(items, ({ text }) => text)
     assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])
@@ -157,9 +157,9 @@ describe("fold", () => {
     assert.deepStrictEqual(fold([], String), { kept: [], folded: 0 })
   })
 
-  it("texts without a word fold where they are equal", () => {
+  it("folds texts without words only if they are equal", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 
-  it("is the scorer's, too", () => assert.strictEqual(Scorer.fold, fold))
+  it("is the function that Scorer exports", () => assert.strictEqual(Scorer.fold, fold))
 })

@@ -28,7 +28,7 @@ const indexed = (bodies: ReadonlyArray<string>) => {
 }
 
 describe("passagesOf", () => {
-  it("passages follow one another, leave out nothing but white space, and are no longer than 600 characters", () => {
+  it("splits a body into consecutive passages of at most 600 characters that leave out nothing but white space", () => {
     const pieces = FastCheck.constantFrom(
       "word ",
       "A sentence ends. ",
@@ -58,7 +58,7 @@ describe("passagesOf", () => {
     )
   })
 
-  it("a passage ends with a paragraph where one ends, else with a sentence, else with a word", () => {
+  it("ends a passage at the end of a paragraph, else of a sentence, else of a word", () => {
     const texts = (body: string) => passagesOf(body).map(({ end, start }) => body.slice(start, end))
     const [first, second] = ["a".repeat(300), "b".repeat(500)]
     assert.deepStrictEqual(texts(`${first}\n\n${second}`), [first, second])
@@ -69,8 +69,8 @@ describe("passagesOf", () => {
   })
 })
 
-describe("a long record", () => {
-  it("is ranked by its best passage: before short ones with fewer of the words, however many there are", () => {
+describe("search of a long record", () => {
+  it("ranks it by its best passage, above short records with fewer words of the query, however many there are", () => {
     const notes = Array.from({ length: 300 }, (_, n) => `The kiosk number ${n} sells papers.`)
     const search = indexed([...notes, chapter])
     const query = { text: "Where is rhubarb cordial sold, at which kiosk gate?", limit: 3 }
@@ -79,7 +79,7 @@ describe("a long record", () => {
     assert.strictEqual(plain(query).hits[0]?.record.body, `${needle} And more.`)
   })
 
-  it("is shown by the passage that has the words, and where it lies", () => {
+  it("returns the passage that has the words, and its place in the body", () => {
     const [hit] = indexed([chapter])({ text: "rhubarb cordial" }).hits
     assert.include(hit?.passage?.text, needle)
     const { start, text } = hit!.passage!
@@ -87,21 +87,21 @@ describe("a long record", () => {
     assert.isAtMost(text.length, 600)
   })
 
-  it("has no passage where none is asked for, and a short one never has", () => {
+  it("returns no passage unless the query has a text, and none for a short record", () => {
     const search = indexed([chapter, needle])
     assert.isTrue(search({}).hits.every(({ passage }) => passage === undefined))
     const short = search({ text: "rhubarb" }).hits.find(({ record: { body } }) => body === needle)
     assert.isUndefined(short?.passage)
   })
 
-  it("shares of its rank add up, and are finite", () => {
+  it("explains its rank by finite shares that add up", () => {
     for (const { explanation } of indexed([chapter, needle])({ text: "rhubarb cordial", explain: true }).hits) {
       const shares = Object.entries(explanation!).filter(([key]) => key.startsWith("rank:"))
       assert.closeTo(shares.reduce((sum, [, share]) => sum + share, 0), explanation!["relevance"]!, 1e-9)
     }
   })
 
-  it("without the ranker is ranked by all of its words, and shown by its passage", () => {
+  it("without the ranker scores all of its words, and returns its passage", () => {
     const bodies = [chapter, needle, ...Array.from({ length: 20 }, (_, n) => `The kiosk number ${n} sells cordial.`)]
     const text = "kiosk rhubarb cordial"
     const { hits } = indexed(bodies)({ text, weights: { ranker: 0 }, limit: 30 })
@@ -115,7 +115,7 @@ describe("a long record", () => {
     assert.include(hits.find(({ record }) => record.body === chapter)?.passage?.text, needle)
   })
 
-  it.effect("in a block is its passage, with the place it has in the body; and a budget pays for that alone", () =>
+  it.effect("is rendered in a block as its passage with its place, and only the passage counts against the budget", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* store.put(ada, [draft(chapter, { summary: "Council reports" }), draft("A kiosk.")])
@@ -128,7 +128,7 @@ describe("a long record", () => {
       assert.isBelow(text.length, 1_500)
     }).pipe(Effect.provide(layerInMemory)))
 
-  it.effect("forgotten or changed leaves no trace in what is found", () =>
+  it.effect("finds nothing of a passage that was changed or forgotten", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       const [put] = yield* store.put(ada, [draft(chapter)])

@@ -17,11 +17,11 @@ const signals: FastCheck.Arbitrary<Ranker.Signals> = record({
 })
 
 describe("Ranker", () => {
-  it("each weight is above 0, for each feature speaks for a record", () => {
+  it("has a weight above 0 for each feature", () => {
     for (const [feature, weight] of Object.entries(Ranker.weights)) assert.isAbove(weight, 0, feature)
   })
 
-  it("the shares of the features add up to the rank, each 0 or above", () => {
+  it("gives each feature a share of 0 or more, and the shares add up to the rank", () => {
     const text = FastCheck.constantFrom("When did Ada go?", "tea in May 2023", "tea")
     const emphasis = record({ ranker: FastCheck.constantFrom(0, 1, 3), conversation: FastCheck.constantFrom(0, 1, 2) })
     FastCheck.assert(
@@ -35,13 +35,13 @@ describe("Ranker", () => {
     )
   })
 
-  it("a record of no session is ranked by its words over the best, bit by bit, unless the question names who or when", () => {
+  it("ranks a record outside a session by its words over the best, unless the question names a speaker or a time", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noClues, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noClues, words: 1 }, 0), 0)
   })
 
-  it("without the ranker words alone count, and without conversation nothing that other turns say", () => {
+  it("counts words alone if its weight is 0, and nothing of other turns if the weight conversation is 0", () => {
     const turn = { ...noClues, isTurn: true, words: 0.5, neighbours: 1, session: 1, reply: 1, coverage: 1, length: 60 }
     const plain = asked("tea", ada, { ranker: 0, conversation: 1 })
     assert.deepStrictEqual(Object.keys(plain.shares(turn, 1)), ["words"])
@@ -49,7 +49,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("names are found in a question: whole, by the first word, possessive, in any case, a letter away from four letters on", () => {
+  it("finds names in a question: whole, by first name, as a possessive, in any case, with one letter wrong from four letters on", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])
@@ -59,14 +59,14 @@ describe("Ranker", () => {
     assert.deepStrictEqual(named("what are the plans?"), [])
   })
 
-  it("first person means the viewer, and of the library itself nobody", () => {
+  it("takes the first person for the viewer, and for nobody if the viewer is System", () => {
     assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
     assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
     assert.isUndefined(asked("the tea").own)
     assert.isUndefined(asked("my tea", Viewer.system()).own)
   })
 
-  it("two words are a letter apart by an insertion, a removal or a replacement", () => {
+  it("takes words for misspelt that differ by one inserted, removed or replaced letter", () => {
     for (const other of ["melani", "melaniee", "nelanie", "melxnie"]) {
       assert.isTrue(Ranker.isMisspelt("melanie", other), other)
     }
@@ -74,7 +74,7 @@ describe("Ranker", () => {
     assert.isFalse(Ranker.isMisspelt("bob", "rob"))
   })
 
-  it("any text is legal", () => {
+  it("accepts any text", () => {
     for (const text of naughty) {
       const { named, rank, words } = asked(text)
       assert.isTrue(words.every((word) => word !== "") && Number.isFinite(rank(noClues, 1)))

@@ -18,8 +18,8 @@ const counting = () => {
   return counted
 }
 
-describe("the order of time", () => {
-  it("is that of sorting all, whatever came out of order, and whenever it is asked for", () => {
+describe("RecencyIndex", () => {
+  it("orders as sorting does, whatever order records are added in and whenever it is asked", () => {
     const { array, boolean, integer, property, tuple } = FastCheck
     FastCheck.assert(
       property(array(tuple(integer({ min: 0, max: 8 }), boolean()), { maxLength: 40 }), (course) => {
@@ -40,7 +40,7 @@ describe("the order of time", () => {
     )
   })
 
-  it("is that of sorting all of so many that they lie in runs, and little is left to do when it is asked for", () => {
+  it("orders 30,000 records as sorting does, with little work left for the first call", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
@@ -54,7 +54,7 @@ describe("the order of time", () => {
     assert.deepStrictEqual(all, expected)
   })
 
-  it("costs what came out of order, and not all that there is", () => {
+  it("costs in proportion to the new records that are out of order, not to all records", () => {
     const index = counting()
     for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)

@@ -43,7 +43,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(sight, asked(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("counts over what is in sight, whatever the filter, and cuts to the depth what passes", () => {
+  it("counts documents and frequencies over all visible records, and cuts the filtered candidates to the depth", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(sight, asked({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -53,7 +53,7 @@ describe("MemoryIndex.match", () => {
     assert.strictEqual(candidates[1]!.score, candidates[1]!.lexical / best)
   })
 
-  it("scores what is asked for besides, wherever it stands, each once, if it is in sight and passes", () => {
+  it("also scores the records asked for by id, each once, if they are visible and pass the filter", () => {
     const index = indexOf(...records)
     const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
     assert.deepStrictEqual(names(index, { kinds: ["note"] }, { also, depth: 1 }), ["best", "third", "other"])
@@ -62,7 +62,7 @@ describe("MemoryIndex.match", () => {
     assert.deepStrictEqual([last.fact.id, last.lexical, last.score], [id("other"), 0, 0])
   })
 
-  it("counts the terms of the question in each record, for a score that asks", () => {
+  it("gives a custom score the frequency of each query term in the record", () => {
     const counts = new Map<string, ReadonlyArray<number>>()
     const score: Question["score"] = (fact, relevance, frequencies) => {
       counts.set(fact.record!.summary, frequencies())
@@ -77,7 +77,7 @@ describe("MemoryIndex.match", () => {
     assert.isFalse(counts.has("other"))
   })
 
-  it("cuts after what matches was ranked and weights were applied, not before", () => {
+  it("cuts to the depth after ranking and weights were applied, not before", () => {
     const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
     const turns = [0, 1, 2].map((n) =>
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
@@ -93,7 +93,7 @@ describe("MemoryIndex.match", () => {
     assert.deepStrictEqual(names(index, {}, { depth: 1, score }), ["turn 2"])
   })
 
-  it("leaves nothing behind when a score throws", () => {
+  it("works as before after a custom score has thrown", () => {
     const index = indexOf(...records)
     const before = index.match(sight, asked(), question({}))
     const score = () => {
@@ -123,7 +123,7 @@ describe("Searcher", () => {
     Searcher.run(() => Searcher.search(retrieval, options, ada, query, 0))
   const records = ["a", "b", "c"].map((name, n) => record(name, { body: `tea ${name.repeat(4)}`, createdAt: n }))
 
-  it.effect("says what is not exact, of either leg, and nothing where all is", () =>
+  it.effect("reports `exact: false` if either leg is inexact, and omits it if both are exact", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const embedding = { model: "m", vector: [1, 0] }
@@ -177,7 +177,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("reads the bodies of what it shows and of what folds, and of few others", () =>
+  it.effect("reads the bodies of the hits and of folded candidates, and few others", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(
@@ -210,7 +210,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(reads, [2, 4])
     }))
 
-  it.effect("is by word alone where nothing holds vectors", () =>
+  it.effect("answers by word alone if there is no vector index", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const query = { text: "tea", embedding: { model: "m", vector: [1, 0] } }

@@ -1,4 +1,4 @@
-/** A search over records that are elsewhere, whose bodies are read last, against one over an index in memory. */
+/** A Searcher over records that are stored elsewhere and whose bodies are read last, compared with an in-memory index. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -58,9 +58,9 @@ const bodiless = (fact: Fact): Fact => ({
 
 const queries = times(400, 2_000)
 
-describe("a search over facts without bodies", () => {
+describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`answers ${queries} queries as one over an index in memory: ${size} records, ${repeating} of them repeated`, () =>
+    it.effect(`answers ${queries} random queries like an in-memory index: ${size} records, ${repeating} of them repeated`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -117,7 +117,7 @@ describe("a search over facts without bodies", () => {
   }
 })
 
-it("records that say the same take nobody's place, however many they are", () => {
+it("folds 300 equal records into one hit without losing another record within the limit", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (let n = 0; n < 300; n++) {
     index.add(record(`same ${n}`, { summary: "Drinks green tea", body: "Drinks green tea" }))
@@ -129,7 +129,7 @@ it("records that say the same take nobody's place, however many they are", () =>
   }
 })
 
-it("a hit that scores exactly `minScore` is a hit, and whyNot says so", () => {
+it("includes a hit whose score equals minScore, and whyNot agrees", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (
     const [name, body] of [["one", "green tea"], ["two", "tea at the harbour"], ["three", "a boat and tea, then bread"]]
@@ -146,7 +146,7 @@ it("a hit that scores exactly `minScore` is a hit, and whyNot says so", () => {
   }
 })
 
-describe("a search by words and vectors", () => {
+describe("hybrid search", () => {
   /** An index in which each record has the vector of its name's. */
   const indexOf = (all: ReadonlyArray<readonly [made: MemoryRecord, vector: ReadonlyArray<number>]>) => {
     const embeddings = new Embeddings()
@@ -160,7 +160,7 @@ describe("a search by words and vectors", () => {
   const embedding = { model, vector: [1, 0] }
   const at = (n: number, body: string) => record(`at ${n}`, { summary: body, body, createdAt: n, updatedAt: n })
 
-  it("counts how near a record is that only its words have found", () => {
+  it("counts the cosine of a record that only its words have found", () => {
     const near = Array.from({ length: 150 }, (_, n) => [at(n, `note number${n}`), [1, n / 1_000]] as const)
     const index = indexOf([...near, [at(1_000, "a harbour"), [3, 4]]])
     const query: MemoryQuery = { text: "harbour", embedding, explain: true, limit: 150 }
@@ -169,7 +169,7 @@ describe("a search by words and vectors", () => {
     assert.closeTo(found?.explanation?.["cosine"] ?? 0, 0.6, 1e-6)
   })
 
-  it("explains a score by what each leg gave it: the parts add up", () => {
+  it("explains a score by the shares of its legs, which add up to it", () => {
     const index = indexOf([[at(1, "a harbour"), [3, 4]], [at(2, "tea"), [1, 0]], [at(3, "tea at the harbour"), [4, 3]]])
     const { hits } = index.search(Viewer.system(), { text: "harbour", embedding, explain: true }, 0)
     assert.lengthOf(hits, 3)
@@ -178,7 +178,7 @@ describe("a search by words and vectors", () => {
     }
   })
 
-  it("shows the newest of those that score the same, however many they are and whenever they came", () => {
+  it("returns the newest of 400 records with equal scores, in whatever order they were added", () => {
     const times = Array.from({ length: 400 }, (_, n) => (n * 7) % 400)
     const index = indexOf(times.map((n) => [at(n, `note number${n}`), [1, 0]] as const))
     for (const mode of ["vector", "hybrid"] as const) {
@@ -187,7 +187,7 @@ describe("a search by words and vectors", () => {
     }
   })
 
-  it.effect("finds ten texts in three rounds at most where each of them has fifty copies, and shows the newest of each", () =>
+  it.effect("finds ten texts with fifty copies each in at most three rounds, and returns the newest copy of each", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

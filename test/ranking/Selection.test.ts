@@ -1,4 +1,4 @@
-/** Matches of which few are looked at, against those of which each is. */
+/** Searches that evaluate only some of their matches, compared with searches that evaluate each of them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -64,9 +64,9 @@ const make = (examined?: number) => {
 
 const queries = times(400, 4_000)
 
-describe("a search that looks at few of its matches", () => {
+describe("search that evaluates few of its matches", () => {
   for (const { repeating, seed, size } of worlds) {
-    it(`finds and scores what one finds that looks at each, and counts at least as many as it shows: ${size} records`, () => {
+    it(`finds and scores the same as one that evaluates each, and counts at least what it returns: ${size} records`, () => {
       const any = random(100 + seed)
       const { below, of } = any
       const [few, all] = [make(0), make(Infinity)]
@@ -138,7 +138,7 @@ describe("a search that looks at few of its matches", () => {
     { "metadata.toString": { exists: true } }
   ]
 
-  it("finds of thousands of matches with some metadata those that a search without finds, narrowed afterwards", () => {
+  it("finds by a metadata filter among thousands what the search without it finds, filtered afterwards", () => {
     for (const where of conditions) {
       const isMeant = matching({ where }, undefined)
       for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
@@ -153,7 +153,7 @@ describe("a search that looks at few of its matches", () => {
     }
   })
 
-  it("looks at no record for a condition on metadata that thousands share", () => {
+  it("evaluates no record for a metadata filter whose value thousands of records share", () => {
     for (const text of ["tea", "cup7 cup8 cup9"]) {
       const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
       assert.isAbove(hits.length, 2)
@@ -162,7 +162,7 @@ describe("a search that looks at few of its matches", () => {
     }
   })
 
-  it("groups metadata by all that a condition can tell apart: the same hits as of records that are looked at one by one", () => {
+  it("distinguishes all metadata values that a filter can distinguish", () => {
     const values: ReadonlyArray<Json> = ["1", 1, true, "true", null, "null", "", 0, -0, "x".repeat(65), [1], { a: 1 }]
     const index = MemoryIndex.make()
     const records = Array.from({ length: 4_000 }, (_, n) => {
@@ -193,7 +193,7 @@ describe("a search that looks at few of its matches", () => {
     }
   })
 
-  it("finds and scores among thousands of matches, many of them worth the same, what one finds that looks at each", () => {
+  it("finds and scores the same among thousands of matches with many equal scores", () => {
     const any = random(7)
     const { below, maybe, next, of } = any
     let inexact = 0
@@ -218,7 +218,7 @@ describe("a search that looks at few of its matches", () => {
     assert.isAbove(inexact, 10)
   })
 
-  it("finds among thousands of matches of many scopes what a plain scan finds: the same hits, scores and counts", () => {
+  it("finds the same hits, scores and counts among thousands of matches in many scopes as a plain scan", () => {
     const any = random(11)
     const { below, maybe, next, of } = any
     const index = make()
@@ -267,7 +267,7 @@ describe("a search that looks at few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("looks at no record for a kind, a tag or a trust, and counts exactly", () => {
+  it("evaluates no record for a filter by kind, tag, trust or asOf, and counts exactly", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -278,7 +278,7 @@ describe("a search that looks at few of its matches", () => {
     }
   })
 
-  it("looks at a small part of many matches for what no column tells, and for weights, and says that it counted no further", () => {
+  it("evaluates a small part of the matches for other filters and for weights, and then reports an inexact count", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },
@@ -299,7 +299,7 @@ describe("a search that looks at few of its matches", () => {
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 
-  it("counts exactly where there are few matches, and where little passes", () => {
+  it("counts exactly if there are few matches or few pass the filter", () => {
     assert.deepStrictEqual(
       looksOf({ text: "cup7", minImportance: 0.5 }).leftOut,
       looksOf({ text: "cup7", minImportance: 0.5 }).leftOut
@@ -309,15 +309,15 @@ describe("a search that looks at few of its matches", () => {
     assert.deepStrictEqual([hits.length, leftOut], [2, { limit: 0, budget: 0, folded: 0 }])
   })
 
-  it("lists nothing of a kind that nothing is of, without looking at a record", () => {
+  it("lists nothing for a kind without records, without evaluating a record", () => {
     index.looks = 0
     assert.deepStrictEqual(index.list(everyone, { kinds: ["working"] }, now), { items: [] })
     assert.strictEqual(index.looks, 0)
   })
 })
 
-describe("a search by words and vector that looks at few of its matches", () => {
-  it("never says that fewer hits are left out than are", () => {
+describe("hybrid search that evaluates few of its matches", () => {
+  it("never reports leftOut as 0 if hits are left out", () => {
     const index = MemoryIndex.make({ analyzer })
     const near = (n: number, body: string) => record(`near ${n}`, { body, data: { room: 1 } })
     const filler = (name: string, n: number) => Array.from({ length: 60 }, (_, i) => `${name}${n}x${i}`).join(" ")

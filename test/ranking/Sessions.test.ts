@@ -1,4 +1,4 @@
-/** Searches over thousands of turns in hundreds of sessions, against the formulas computed one record at a time. */
+/** Searches over thousands of turns in hundreds of sessions, compared with the formulas computed one record at a time. */
 import { assert, describe, it } from "@effect/vitest"
 import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
@@ -130,8 +130,8 @@ const foundIn = (
 
 const queries = times(60, 600)
 
-describe("a search among thousands of turns in hundreds of sessions", () => {
-  it("finds, orders, scores and counts what one finds that computes each record's score by itself", () => {
+describe("search among thousands of turns in hundreds of sessions", () => {
+  it("has the hits, order, scores and counts of computing each record's score by itself", () => {
     const any = random(15)
     const { below, maybe, of } = any
     const { docs, index } = worldOf(4_000, any)
@@ -165,7 +165,7 @@ describe("a search among thousands of turns in hundreds of sessions", () => {
   })
 })
 
-describe("a search among turns, with a least score", () => {
+describe("search among turns with minScore", () => {
   const any = random(16)
   const { index } = worldOf(4_000, any)
   const ask = (query: MemoryQuery) =>
@@ -175,7 +175,7 @@ describe("a search among turns, with a least score", () => {
     return hits.length + leftOut.limit
   }
 
-  it("counts every match that reaches it, however few hits are asked for", () => {
+  it("counts every match that reaches minScore, whatever the limit", () => {
     for (const weights of [undefined, { recency: 0.3 }]) {
       const all = ask({ limit: 5_000, weights }).hits.length
       assert.isAbove(all, 1_000)

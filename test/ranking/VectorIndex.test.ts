@@ -44,7 +44,7 @@ const vector = (dimensions: number) =>
   ).map((numbers) => Float32Array.from(numbers))
 
 describe("cosineSimilarity", () => {
-  it("is 1 of what points the same way, -1 of what points the other, 0 of what stands at right angles", () => {
+  it("is 1 for the same direction, -1 for the opposite and 0 for a right angle", () => {
     assert.strictEqual(cosineSimilarity([1, 2, 3], [1, 2, 3]), 1)
     assert.closeTo(cosineSimilarity([1, 2, 3], [2, 4, 6]), 1, 1e-15)
     assert.closeTo(cosineSimilarity([1, 2, 3], [-1, -2, -3]), -1, 1e-15)
@@ -52,7 +52,7 @@ describe("cosineSimilarity", () => {
     assert.closeTo(cosineSimilarity([1, 0], [1, 1]), Math.SQRT1_2, 1e-15)
   })
 
-  it("is 0 of zeros, of other lengths, of nothing, and of what is not finite", () => {
+  it("is 0 for zero vectors, different lengths, empty vectors and numbers that are not finite", () => {
     for (
       const [a, b] of [[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[1], [1, 1]], [[], []], [[NaN, 1], [1, 1]], [
         [Infinity, 1],
@@ -61,12 +61,12 @@ describe("cosineSimilarity", () => {
     ) assert.strictEqual(cosineSimilarity(a!, b!), 0)
   })
 
-  it("holds where squares are too large or too small for a number", () => {
+  it("is right if the squares over- or underflow", () => {
     assert.closeTo(cosineSimilarity([1e200, 1e200], [1e-200, 0]), Math.SQRT1_2, 1e-15)
     assert.strictEqual(cosineSimilarity([5e-324, 0], [1e308, 0]), 1)
   })
 
-  it("is not more than 1 of vectors that differ in length alone", () => {
+  it("is never above 1 for vectors of the same direction", () => {
     const next = gaussian(6)
     for (let n = 0; n < 1_000; n++) {
       const a = Array.from({ length: 7 }, next)
@@ -77,7 +77,7 @@ describe("cosineSimilarity", () => {
     }
   })
 
-  it("is never NaN, lies in -1..1, and is the same both ways", () => {
+  it("is never NaN, lies in -1..1, and is symmetric", () => {
     const numbers = FastCheck.array(FastCheck.double(), { maxLength: 9 })
     FastCheck.assert(
       FastCheck.property(numbers, numbers, (a, b) => {
@@ -93,10 +93,10 @@ describe("cosineSimilarity", () => {
 })
 
 describe("VectorIndex", () => {
-  it("this machine has the instructions: the tests below try both ways", () =>
+  it("is tested with and without quantization, since this machine supports the instructions", () =>
     assert.isDefined(QuantizedVectors.make(4)))
 
-  it("plain or quantized, finds the best ten of clustered, random and equal vectors, whatever their length", async () => {
+  it("finds the nearest ten of clustered, random and equal vectors of any dimensions, quantized or not", async () => {
     for (const dimensions of [1, 3, 16, 100, 384]) {
       for (const clusters of [0, 1, 40]) {
         const rows = scattered(2_000, dimensions, clusters, 7)
@@ -114,7 +114,7 @@ describe("VectorIndex", () => {
   })
 
   for (const [sort, quantizeFrom] of Object.entries(sorts)) {
-    it(`${sort}: is every vector by its cosine, to the last bit, through any adding, replacing and removing`, () => {
+    it(`${sort}: returns exact cosines after random additions, replacements and removals`, () => {
       const step = FastCheck.record({
         id: FastCheck.integer({ min: 0, max: 120 }),
         act: FastCheck.constantFrom("add", "add", "add", "remove"),
@@ -150,7 +150,7 @@ describe("VectorIndex", () => {
       )
     })
 
-    it(`${sort}: what fills the place of what went is found as before`, () => {
+    it(`${sort}: finds vectors that were moved into the place of removed ones`, () => {
       const rows = scattered(1_000, 24, 0, 9)
       const index = filled(rows, quantizeFrom)
       const left = new Map(rows.entries())
@@ -161,7 +161,7 @@ describe("VectorIndex", () => {
       for (const query of rows.slice(950)) assert.deepStrictEqual(index.search(query, 3), naive(left, query, 3))
     })
 
-    it(`${sort}: ties keep the order of arrival; what is replaced keeps its place, what comes back is last`, () => {
+    it(`${sort}: keeps the order of addition for equal scores; a replaced vector keeps its place`, () => {
       const one = Float32Array.of(1, 0)
       const index = filled(Array.from({ length: 100 }, () => one), quantizeFrom)
       assert.deepStrictEqual(index.search(one, 3).map(({ id }) => id), [0, 1, 2])
@@ -173,7 +173,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.searchAmong(one, [50, 7, 0], 2).map(({ id }) => id), [7, 50])
     })
 
-    it(`${sort}: all zeros have cosine 0, stored or searched for, and stand before what points away`, () => {
+    it(`${sort}: gives a zero vector the cosine 0, stored or searched for`, () => {
       const index = make<string>(2, { quantizeFrom })
       for (const [id, x] of [["away", -1], ["zero", 0], ["near", 1]] as const) index.add(id, Float32Array.of(x, 0))
       assert.deepStrictEqual(index.search(Float32Array.of(1, 0), 9), [
@@ -184,7 +184,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.search(new Float32Array(2), 2), [{ id: "away", score: 0 }, { id: "zero", score: 0 }])
     })
 
-    it(`${sort}: one among thousands that may not be seen is found with limit 1`, () => {
+    it(`${sort}: finds the one of thousands that the filter admits, with limit 1`, () => {
       const rows = scattered(3_000, 8, 0, 3)
       const index = filled(rows, quantizeFrom)
       const found = naive(rows.entries(), rows[0]!, 3_000).at(-1)!
@@ -193,14 +193,14 @@ describe("VectorIndex", () => {
     })
   }
 
-  it("what is asked may be asked of few", () => {
+  it("calls the filter for few of the vectors", () => {
     const rows = scattered(5_000, 32, 0, 4)
     let asked = 0
     filled(rows, 0).search(rows[0]!, 10, () => ++asked > 0)
     assert.isBelow(asked, 1_000)
   })
 
-  it("with nothing in it, of nothing, or with limit 0: nothing", () => {
+  it("returns nothing if it is empty, among no ids, or with limit 0", () => {
     const index = make<string>(2)
     const query = Float32Array.of(1, 0)
     assert.deepStrictEqual(index.search(query, 5), [])
@@ -212,7 +212,7 @@ describe("VectorIndex", () => {
     assert.deepStrictEqual(index.search(query, 5), [])
   })
 
-  it("a vector of another length, or not finite, is a defect, and changes nothing", () => {
+  it("throws for a vector of other dimensions or not finite, and does not change", () => {
     const index = make<string>(2)
     for (const wrong of [[1], [1, 2, 3], [NaN, 1], [1, Infinity]]) {
       const vector = Float32Array.from(wrong)
@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("grows through many pages of memory, and gives them back", () => {
+  it("grows over many pages of memory and reuses freed space", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)
