@@ -32,7 +32,7 @@ const followed = (trigger: Trigger.ExtractionTrigger) =>
   })
 
 describe("ExtractionTrigger", () => {
-  it.scoped("invocation fires after every turn, and after nothing else", () =>
+  it.scoped("invocation fires after every turn, and at no other event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.invocation)
       yield* tell(said, said, sessionEnd)
@@ -41,7 +41,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("interval fires at every n-th turn of each conversation by itself", () =>
+  it.scoped("interval(n) fires at every n-th turn, counted separately for each conversation", () =>
     Effect.gen(function*() {
       const trigger = Trigger.interval(3)
       const one = yield* followed(trigger)
@@ -63,7 +63,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("idle fires once when nothing has happened for so long, after something has", () =>
+  it.scoped("idle fires once after the given time without an event, and only after an event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.idle("10 minutes"))
       yield* TestClock.adjust("1 hour")
@@ -81,7 +81,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("a trigger of one's own is a stream of what happens to a stream of now", () =>
+  it.scoped("make creates a trigger from a function from a stream of events to a stream of firings", () =>
     Effect.gen(function*() {
       const urgent = Trigger.make("urgent", (events) =>
         events.pipe(
@@ -95,7 +95,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("any fires when any of them does, each of which hears everything", () =>
+  it.scoped("any fires when one of its triggers does, each of which gets every event", () =>
     Effect.gen(function*() {
       const trigger = Trigger.any(Trigger.interval(2), Trigger.sessionEnd, Trigger.idle("1 minute"))
       const { fired, tell } = yield* followed(trigger)
@@ -148,7 +148,7 @@ describe("ExtractionTrigger", () => {
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("a trigger that can never fire has an issue, also as one of several", () => {
+  it("a trigger that can never fire has an issue, also within any", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

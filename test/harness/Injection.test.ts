@@ -31,8 +31,8 @@ const injection = (config?: Injection.InjectionConfig, bodies: ReadonlyArray<str
 const law = (title: string, body: () => Effect.Effect<void, unknown, MemoryStore.MemoryStore>) =>
   it.effect(title, () => Effect.provide(body(), MemoryStore.layerInMemory))
 
-describe("Injection, when", () => {
-  law("by default on a user's turn, and on no other", () =>
+describe("the trigger of an Injection", () => {
+  law("fires by default if the last message is a user's, and never otherwise", () =>
     Effect.gen(function*() {
       const { asked, inject } = yield* injection()
       assert.include((yield* inject(user("Which tea do I like?"))).text, "Likes green tea")
@@ -48,7 +48,7 @@ describe("Injection, when", () => {
     }))
 
   law(
-    "on every turn where that is wanted: by the last assistant text, where the last word is not a user's",
+    "everyTurn fires on every turn, and then also searches by the last text of the assistant",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -59,7 +59,7 @@ describe("Injection, when", () => {
       })
   )
 
-  law("when a predicate of the turn says so", () =>
+  law("can be a predicate of the turn", () =>
     Effect.gen(function*() {
       const { asked, inject } = yield* injection({ trigger: (turn) => turn.length > 1 })
       assert.strictEqual(yield* inject(user("tea")), PromptBlock.empty)
@@ -68,9 +68,9 @@ describe("Injection, when", () => {
     }))
 })
 
-describe("Injection, by what", () => {
+describe("the query of an Injection", () => {
   law(
-    "another query is asked as it says, trimmed; undefined and blank are nothing this time",
+    "can be a function, whose text is trimmed; undefined or blank text injects nothing",
     () =>
       Effect.gen(function*() {
         const says: Array<string | undefined> = [" green ", undefined, "", " \n"]
@@ -81,7 +81,7 @@ describe("Injection, by what", () => {
       })
   )
 
-  law("what is found for one viewer is no other's", () =>
+  law("finds for each viewer only what that viewer sees", () =>
     Effect.gen(function*() {
       const { as } = yield* injection()
       const [hers, his] = yield* Effect.all([as(ada, [user("tea")]), as(bob, [user("tea")])], { concurrency: 2 })
@@ -89,14 +89,14 @@ describe("Injection, by what", () => {
       assert.strictEqual(his, PromptBlock.empty)
     }))
 
-  it("the query is the last user text, without the blocks that we put there", () => {
+  it("is the last user text without the injected memory blocks in it", () => {
     const block = "<memory>\nLikes green tea\n</memory>"
     assert.strictEqual(Injection.queryOf([user("Milk?"), assistant("Yes."), user(`Sugar?\n\n${block}`)]), "Sugar?")
     assert.isUndefined(Injection.queryOf([user(block)]))
     assert.isUndefined(Injection.queryOf([]))
   })
 
-  it("what a tool answered is nobody's word", () => {
+  it("contains no text of tool calls or tool results", () => {
     assert.strictEqual(Injection.queryOf([user("Bern"), toolResult("user"), user("?")]), "Bern\n?")
     const call = new Message.Message({ role: "assistant", content: "fetch", tool: true })
     assert.strictEqual(Injection.queryOf([assistant("Tea."), call, toolResult("tool")]), "Tea.")
@@ -104,21 +104,21 @@ describe("Injection, by what", () => {
   })
 
   for (const vague of ["?", "ok", "Yes, please!", "and why?", "go on", "…", "👍"]) {
-    it(`"${vague}" is asked with what was said before it, and by itself not at all`, () => {
+    it(`for "${vague}" includes the user text before it, and nothing earlier`, () => {
       const turn = [user("Tell me of Bern"), assistant("It has bears."), user(vague)]
       assert.strictEqual(Injection.queryOf(turn), `Tell me of Bern\n${vague}`)
       assert.strictEqual(Injection.queryOf([user("Long ago"), ...turn]), `Tell me of Bern\n${vague}`)
     })
   }
 
-  it("a text with no word to look for, and none before it, asks nothing", () => {
+  it("is undefined for a text without an indexable word if the text before it has none either", () => {
     for (const vague of ["?", "ok", "Yes, please!", "…", "👍"]) {
       assert.isUndefined(Injection.queryOf([user(vague)]))
       assert.isUndefined(Injection.queryOf([user("thanks"), assistant("Bern"), user(vague)]))
     }
   })
 
-  it("one short word is a topic, in any script; a question of nothing but question words is asked as it is", () => {
+  it("is a single short word as it is, in any script, and so is a question of question words only", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -126,8 +126,8 @@ describe("Injection, by what", () => {
   })
 })
 
-describe("Injection, how it is shown", () => {
-  law("trust and provenance beside each, and nothing a record says leaves its entry", () =>
+describe("the block of an Injection", () => {
+  law("shows trust and origin of each record, and escapes the record's text so that it stays in its entry", () =>
     Effect.gen(function*() {
       const { inject } = yield* injection({}, [])
       const store = yield* MemoryStore.MemoryStore
@@ -140,7 +140,7 @@ describe("Injection, how it is shown", () => {
       assert.lengthOf(text.match(/</g)!, 4)
     }))
 
-  law("five entries, or as many as are wanted, and what is left out is said", () =>
+  law("has five entries by default or as many as maxEntries, and says how many were left out", () =>
     Effect.gen(function*() {
       const teas = Array.from({ length: 8 }, (_, n) => `Tea number ${n + 1}: ${"abcdefgh"[n]!.repeat(9)}`)
       const { inject } = yield* injection({}, teas)
@@ -152,7 +152,7 @@ describe("Injection, how it is shown", () => {
     }))
 
   law(
-    "never beyond its budget of four characters a token, of the whole block; a long record makes way",
+    "never exceeds its budget of four characters a token, and skips a long record for shorter ones",
     () =>
       Effect.gen(function*() {
         const teas = ["tea ".repeat(200), "Tea is green", `Tea from ${"far ".repeat(60)}`]
@@ -169,7 +169,7 @@ describe("Injection, how it is shown", () => {
   )
 
   law(
-    "another format is given the records that the budget pays for, and its block is taken as it is",
+    "is what a custom format returns, which is given only the records within the budget",
     () =>
       Effect.gen(function*() {
         const found: Array<SearchResult> = []
@@ -186,13 +186,13 @@ describe("Injection, how it is shown", () => {
   )
 })
 
-describe("Injection, when it fails", () => {
+describe("a failing Injection", () => {
   const broken = new Error("no such chapter")
   const thrower = () => {
     throw broken
   }
   for (const part of ["trigger", "query", "format"] as const) {
-    law(`a ${part} that throws is an error, and no defect`, () =>
+    law(`fails with invalid_draft if its ${part} throws`, () =>
       Effect.gen(function*() {
         const { inject } = yield* injection({ [part]: thrower })
         const error = yield* Effect.flip(inject(user("tea")))
@@ -202,7 +202,7 @@ describe("Injection, when it fails", () => {
       }))
   }
 
-  law("what is no Error and is thrown, too; and so is a limit that is none", () =>
+  law("fails with invalid_draft if a value that is no Error is thrown, or maxEntries is invalid", () =>
     Effect.gen(function*() {
       const trigger = () => {
         throw "down" // oxlint-disable-line no-throw-literal
@@ -213,7 +213,7 @@ describe("Injection, when it fails", () => {
       assert.strictEqual((yield* Effect.flip(nothing(user("tea")))).reason, "invalid_draft")
     }))
 
-  it.effect("a search that fails is told to the caller", () =>
+  it.effect("fails with the error of its search", () =>
     Effect.gen(function*() {
       const inject = Injection.make(() => Effect.fail(down))
       assert.strictEqual(yield* Effect.flip(inject(ada, [user("tea")])), down)
@@ -222,7 +222,7 @@ describe("Injection, when it fails", () => {
 })
 
 describe("MemoryService.context", () => {
-  it.effect("is what bears on the last user message, five records of it, and an event of what was recalled", () =>
+  it.effect("renders up to five records for the last user message, and publishes memory_recalled", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const tea of ["Assam", "Ceylon", "Darjeeling", "Keemun", "Lapsang", "Matcha"]) {
@@ -239,7 +239,7 @@ describe("MemoryService.context", () => {
       )
     }).pipe(run(ada)))
 
-  it.effect("is empty where nothing is found, on no user's turn, and where memory is off", () =>
+  it.effect("is empty if nothing is found, if the last message is not a user's, and if memory is disabled", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("Likes tea"))
@@ -252,7 +252,7 @@ describe("MemoryService.context", () => {
       assert.strictEqual(yield* off.pipe(run(ada, { spec: { enabled: false } })), PromptBlock.empty)
     }).pipe(run(ada)))
 
-  it.effect("never fails: the turn goes on without, and an event tells why", () =>
+  it.effect("never fails: if the search fails it is empty, and publishes memory_degraded", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.context([user("tea")]))
@@ -267,7 +267,7 @@ describe("MemoryService.context", () => {
       Effect.provide(MemoryService.layer().pipe(Layer.provide(over(() => ({ search: () => Effect.fail(down) })))))
     ))
 
-  it.effect("goes on where a store dies, too", () =>
+  it.effect("is empty if the store dies, too", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(Effect.all([memory.context([user("tea")]), memory.index]))

@@ -1,4 +1,4 @@
-/** What an instruction file imports, and what of it is left out. */
+/** Imports of instruction files, and what of them is left out. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -13,7 +13,7 @@ import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("an instruction file", () => {
-  it.effect("imports the files that it names, each after it and once; what is no file's name, or is in code, is text", () =>
+  it.effect("imports each file that it names with @ once, before itself, and ignores names in code and other uses of @", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -40,7 +40,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
-  it.effect("is read in time that is proportional to it, whatever it repeats, and no more than 1,000 names of it are tried", () =>
+  it.effect("is read in linear time whatever it contains, and at most 1,000 of its names are tried", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")
       const { at } = yield* tree({
@@ -55,7 +55,7 @@ describe("an instruction file", () => {
       assert.lengthOf(files, 2) // what is quadratic takes minutes: the test's time is over
     })))
 
-  it.effect("imports nothing from outside the root, whatever leads there, and an issue says so", () =>
+  it.effect("imports nothing from outside the root, and an issue reports the attempt", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "secret.md": "secret",
@@ -75,7 +75,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("that leads to itself is there once, and an issue names the circle", () =>
+  it.effect("that imports itself is loaded once, and an issue names the circle", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -91,7 +91,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("imports five files deep, and a hundred files", () =>
+  it.effect("imports at most five levels deep and at most a hundred files", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "deep/.git": null,
@@ -113,7 +113,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("of the same text as another one of its directory is there once; one whose text differs stands beside it", () =>
+  it.effect("with the same text as another file of its directory is loaded once, and one with another text beside it", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -128,7 +128,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("of 33,000 bytes is whole; one that is cut says so in the block, and by an event", () =>
+  it.effect("of 33,000 bytes is loaded whole; one of 70,000 is cut, and memory_degraded says so", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ ".git": null, "AGENTS.md": "x".repeat(33_000), "CLAUDE.md": "y".repeat(70_000) })
       const { files } = yield* load(at(""))
@@ -154,13 +154,13 @@ describe("an instruction file", () => {
       )
     })))
 
-  it("hashes as before under the default limit, so that runs of earlier versions go on", () => {
+  it("has the same spec hash with the default limit as in earlier versions", () => {
     const before = { filenames: ["AGENTS.md", "CLAUDE.md"], maxBytesPerFile: 16_384, seedMemory: true }
     assert.strictEqual(hashSpec(new InstructionFilesConfig({})), hashSpec(before))
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
   })
 
-  it.effect("is redacted where it is rendered, and makes no new revision at every seed", () =>
+  it.effect("is redacted when it is rendered, and a repeated seed creates no revision", () =>
     onDisk(
       Effect.gen(function*() {
         const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("is counted by a redaction once for each of its texts, however often it is read", () =>
+  it.effect("counts redactions once for each of its texts, however often it is read", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({
@@ -207,7 +207,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("seeds what it imports, wherever the agent works, until it imports it no more", () =>
+  it.effect("seeds the files that it imports, and forgets them once it no longer imports them", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

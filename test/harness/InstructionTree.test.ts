@@ -5,7 +5,7 @@ import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("InstructionFiles.load", () => {
-  it.effect("from the root down to where the agent works, in each directory in the order of filenames", () =>
+  it.effect("loads files from the root down to the working directory, in each directory in the order of filenames", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -22,7 +22,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("the root is the nearest .git, which in a worktree is a file; without one it is where the agent works", () =>
+  it.effect("takes the nearest .git, a folder or a file, for the root, and without one the working directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "repo/.git": null,
@@ -42,7 +42,7 @@ describe("InstructionFiles.load", () => {
       ])
     })))
 
-  it.effect("a root that the agent is not below, or a folder that is not there, is an issue and no file", () =>
+  it.effect("reports an issue and loads nothing if the working directory is outside the root or missing", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ "a/AGENTS.md": "a", "b/AGENTS.md": "b" })
       assert.deepStrictEqual(told(yield* load(at("a"), { root: at("b") })), {
@@ -57,7 +57,7 @@ describe("InstructionFiles.load", () => {
       assert.lengthOf(yield* InstructionFiles.loadInstructionFiles(at("a")), 1)
     })))
 
-  it.effect("at most forty levels, those nearest the agent", () =>
+  it.effect("loads at most forty levels, those nearest to the working directory", () =>
     onDisk(Effect.gen(function*() {
       const deep = Array.from({ length: 60 }, (_, n) => `d${n}`)
       const { at, root } = yield* tree(
@@ -67,7 +67,7 @@ describe("InstructionFiles.load", () => {
       assert.deepStrictEqual(files.map(({ content }) => content), Array.from({ length: 40 }, (_, n) => `${n + 20}`))
     })))
 
-  it.effect("missing and blank files are none; a filename that is a path is refused, and the rest is there", () =>
+  it.effect("ignores missing and blank files, and reports a filename that is a path", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -83,7 +83,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("links: out of the root, in circles and to nothing are issues; to a file that is there already, once", () =>
+  it.effect("reports links out of the root, circular links and broken links, and loads a linked file once", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "outside/secret.md": "secret",
@@ -107,14 +107,14 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("a working directory reached by a link is where the link leads", () =>
+  it.effect("resolves a working directory that is reached through a link", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({ "repo/.git": null, "repo/AGENTS.md": "repo", "repo/a/AGENTS.md": "a" })
       yield* fs.symlink(at("repo/a"), at("here"))
       assert.deepStrictEqual(told(yield* load(at("here"))).files, ["(repo root): repo", "a: a"])
     })))
 
-  it.effect("what is no text is an issue, and the rest is there", () =>
+  it.effect("reports a file that is not UTF-8 text or is a folder, and loads the others", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         ".git": null,
@@ -134,7 +134,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("a long file is cut between characters, and says so", () =>
+  it.effect("cuts a long file between characters, and says so in the text", () =>
     onDisk(Effect.gen(function*() {
       const texts = FastCheck.sample(FastCheck.fullUnicodeString({ minLength: 1, maxLength: 20 }), {
         numRuns: 10,

@@ -32,7 +32,7 @@ const listen = (events: MemoryEvents.Service, n: number) =>
   })
 
 describe("MemoryEvents", () => {
-  it.effect("every listener hears everything from the moment it runs, in order", () =>
+  it.effect("delivers to every subscriber all events from its subscription on, in order", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       yield* events.publish(event(0))
@@ -45,7 +45,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* second, [2, 3])
     }).pipe(Effect.provide(MemoryEvents.layer())))
 
-  it.effect("a slow listener misses the oldest, and nobody waits for it", () =>
+  it.effect("drops the oldest events for a slow subscriber, and no publisher waits", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       const open = yield* Deferred.make<void>()
@@ -83,7 +83,7 @@ describe("MemoryEvents", () => {
       return Chunk.toReadonlyArray(yield* Fiber.join(fiber))
     }).pipe(Effect.provide(MemoryEvents.layer(options)))
 
-  it.effect("events lose the texts that a publisher put there, and keep everything else", () =>
+  it.effect("removes texts from events by default, and keeps all other fields", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published(), [
         { _tag: "memory_written", ...common, ...entry, outcome: "created" },
@@ -92,12 +92,12 @@ describe("MemoryEvents", () => {
       ])
     }))
 
-  it.effect("events keep their texts if the layer has texts: true", () =>
+  it.effect("keeps texts in events with `texts: true`", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("events of earlier versions decode: with texts, and without later fields", () =>
+  it.effect("decodes events of earlier versions, which have texts and lack later fields", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {
@@ -105,7 +105,7 @@ describe("MemoryEvents", () => {
       }
     }))
 
-  it.effect("the stream ends with the scope", () =>
+  it.effect("ends its stream when its scope closes", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const events = yield* Scope.extend(MemoryEvents.make(), scope)
@@ -115,7 +115,7 @@ describe("MemoryEvents", () => {
       yield* Fiber.await(fiber)
     }))
 
-  it.effect("an event is JSON and back, its error without the cause", () =>
+  it.effect("encodes an event as JSON and decodes it, without the cause of an error", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       const error = MemoryError.make("io", { op: "put", message: "no", cause: new Error("/home/ada") })

@@ -17,8 +17,8 @@ import * as Completion from "../../src/host/Completion.ts"
 import { ada, bob, bodies, broken, draft, manager, memory, service, world, writing } from "./Managed.ts"
 import { heard, over, reason, settled } from "./Service.ts"
 
-describe("a configuration", () => {
-  it.effect("says everything that does not fit the stores, at once", () =>
+describe("the configuration of a MemoryManager", () => {
+  it.effect("is refused with every option that does not fit the stores", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Layer.build(world({
         stores: { notes: { layer: memory, writable: true }, archive: { layer: memory } },
@@ -50,8 +50,8 @@ describe("a configuration", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a manager", () => {
-  it.effect("reads conversations by the program's own extractor where there is no model: nothing is parked", () =>
+describe("MemoryManager", () => {
+  it.effect("extracts with customExtract if there is no model, and parks nothing", () =>
     Effect.gen(function*() {
       const { outboxes } = yield* manager
       const memory = yield* service
@@ -75,7 +75,7 @@ describe("a manager", () => {
       }
     }))))
 
-  it.effect("takes nothing more once its scope has ended, and says so", () =>
+  it.effect("refuses calls with unavailable once its scope is closed", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
@@ -85,7 +85,7 @@ describe("a manager", () => {
       yield* flush
     }))
 
-  it.effect("refuses a session that no record could name, and keeps nothing of it", () =>
+  it.effect("refuses a session id that is no valid id, and keeps none of its messages", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       for (const session of ["x".repeat(1_025), "\ud800"]) {
@@ -96,8 +96,8 @@ describe("a manager", () => {
     }).pipe(Effect.provide(world({ config: { extraction: { notes: true } } }))))
 })
 
-describe("extraction", () => {
-  it.effect("tells what it forgot, as any other write does", () =>
+describe("extraction by a MemoryManager", () => {
+  it.effect("publishes an event for a record that it forgets, as for any other write", () =>
     Effect.gen(function*() {
       const { addMessages, flush } = yield* manager
       const hear = (text: string) => heard(Effect.zipRight(addMessages(ada, "s", [Message.user(text)]), flush))
@@ -114,8 +114,8 @@ describe("extraction", () => {
     }))))
 })
 
-describe("search", () => {
-  it.effect("gives of each store what the call says, else what the store says, else three", () =>
+describe("MemoryManager.search", () => {
+  it.effect("takes from each store as many hits as the call says, else as the store's maxResults, else three", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
@@ -130,7 +130,7 @@ describe("search", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: [] })), bodies(yield* search(ada, "tea")))
     }).pipe(Effect.provide(world())))
 
-  it.effect("a store that fails is named beside what the others found; all failing is an error; an unknown one asks nobody", () =>
+  it.effect("reports a store that fails, fails if all fail, and searches none if a name is unknown", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, [draft("green tea")], { stores: ["notes"] })
@@ -147,7 +147,7 @@ describe("search", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("what two stores both hold takes one place, and neither takes them all", () =>
+  it.effect("returns a record held by two stores once, and hits of both stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
@@ -162,8 +162,8 @@ describe("search", () => {
     }).pipe(Effect.provide(world())))
 })
 
-describe("add", () => {
-  it.effect("writes to all that take writes, or to those that are named, each once", () =>
+describe("MemoryManager.add", () => {
+  it.effect("writes to all writable stores, or once to each store that is named", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const everywhere = yield* add(ada, [draft("green tea")])
@@ -178,7 +178,7 @@ describe("add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("keeps where one of several failed what the others took, and fails where all did", () =>
+  it.effect("keeps what some stores took if others failed, and fails if all failed", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -200,7 +200,7 @@ describe("add", () => {
     }))))
 })
 
-describe("a store that is no help", () => {
+describe("a failing store of a MemoryManager", () => {
   const full = MemoryError.make("unsupported", { op: "put", message: "it is full" })
   const hanging = { notes: { layer: memory, writable: true }, hangs: { layer: writing(Effect.never), writable: true } }
   const dying = {
@@ -208,7 +208,7 @@ describe("a store that is no help", () => {
     dies: { layer: writing(Effect.die("boo")), writable: true }
   }
 
-  it.effect("by dying keeps the others from nothing, and is told as any failure is", () =>
+  it.effect("that dies does not affect the other stores, and is reported like any failure", () =>
     Effect.gen(function*() {
       const { accept, add, flush, search } = yield* manager
       const { tags } = yield* heard(
@@ -232,7 +232,7 @@ describe("a store that is no help", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])
     }).pipe(Effect.provide(world({ stores: dying }))))
 
-  it.effect("by hanging keeps nobody from searching, and the scope's end no longer than thirty seconds", () =>
+  it.effect("that hangs does not block searches, and delays the closing of the scope by at most thirty seconds", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.fork(Effect.provide(
         Effect.gen(function*() {
@@ -249,7 +249,7 @@ describe("a store that is no help", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("if all stores fail for one reason the call fails with it, else with unavailable, and names each store", () =>
+  it.effect("among failing stores makes the call fail with their common reason, else unavailable, and the names of all", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a store that is no help", () => {
       }
     }))))
 
-  it.effect("by a filter of the caller's that throws is named; the others keep what was said", () =>
+  it.effect("whose filter throws is named in the error, and the other stores keep the messages", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -285,8 +285,8 @@ describe("a store that is no help", () => {
     }))))
 })
 
-describe("flush", () => {
-  it.effect("waits for what was accepted before it, and not for what comes after", () =>
+describe("MemoryManager.flush", () => {
+  it.effect("waits for what was accepted before the call, and not for later writes", () =>
     Effect.gen(function*() {
       const { accept, flush } = yield* manager
       yield* accept(ada, [draft("slow")])
@@ -318,8 +318,8 @@ describe("flush", () => {
     }))))
 })
 
-describe("a turn", () => {
-  it.effect("is kept, read when its trigger says so, and found by the next one", () =>
+describe("MemoryService.turnEnd with a MemoryManager", () => {
+  it.effect("keeps the turn, has it extracted when the trigger fires, and the next context finds it", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       assert.strictEqual((yield* context([Message.user("What do I drink?")])).text, "")
@@ -336,7 +336,7 @@ describe("a turn", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.interval(2) } } } }))
     ))
 
-  it.effect("of a session is read at its end; what was injected is not read again, nor what tools said", () =>
+  it.effect("has a session extracted at its end, without injected memory and tool messages", () =>
     Effect.gen(function*() {
       const { context, sessionEnd, turnEnd } = yield* service
       const { search } = yield* manager
@@ -358,7 +358,7 @@ describe("a turn", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
-  it.effect("is read by each store that extracts, at its own time; purged, it is gone from both", () =>
+  it.effect("has a turn extracted by each store at its own trigger, and a purge removes it from both", () =>
     Effect.gen(function*() {
       const { flush, forgetAll, turnEnd } = yield* service
       const { outboxes, stores } = yield* manager
@@ -394,7 +394,7 @@ describe("a turn", () => {
       }))
     ))
 
-  it.effect("is kept once by each of the stores that keep turns word for word", () => {
+  it.effect("keeps a turn word for word once in each store with `infer: false`", () => {
     const never = ExtractionTrigger.make("never", () => Stream.never)
     const verbatim = { trigger: never, options: { infer: false } }
     return Effect.gen(function*() {
@@ -416,7 +416,7 @@ describe("a turn", () => {
     )
   })
 
-  it.effect("of two hundred users at once is each user's own", () =>
+  it.effect("keeps the turns of two hundred concurrent users apart", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       const users = Array.from({ length: 200 }, (_, n) => Viewer.make({ userId: `user${n}`, sessionId: "same" }))
@@ -435,7 +435,7 @@ describe("a turn", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.idle("10 minutes") } } } }))
     ))
 
-  it.effect("does not wait for a model that hangs, nor does the next", () =>
+  it.effect("does not wait for a model that hangs, nor does the next turn", () =>
     Effect.gen(function*() {
       const { context, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])
@@ -456,7 +456,7 @@ describe("a turn", () => {
       }))
     ))
 
-  it.effect("leaves nothing where no store extracts", () =>
+  it.effect("keeps nothing if no store extracts", () =>
     Effect.gen(function*() {
       const { flush, sessionEnd, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])
@@ -467,7 +467,7 @@ describe("a turn", () => {
       for (const { store } of yield* stores) assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
     }).pipe(MemoryService.as(ada), Effect.provide(world({ config: { extraction: { notes: false } } }))))
 
-  it.effect("without a manager is told to the plugins, and flush has nothing to wait for", () =>
+  it.effect("without a manager only calls the plugins, and flush returns at once", () =>
     Effect.gen(function*() {
       const { flush, turnEnd } = yield* service
       yield* MemoryService.as(bob)(turnEnd([Message.user("hello")]))

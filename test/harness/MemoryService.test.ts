@@ -13,7 +13,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, down, draft, heard, over, pilot, reason, run, service } from "./Service.ts"
 
 describe("MemoryService", () => {
-  it.effect("puts, gets, searches, lists, updates, forgets and tells the history, for the current viewer", () =>
+  it.effect("puts, gets, searches, lists, updates and forgets records and returns their history, for the current viewer", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { outcome, record } = yield* memory.put(draft("Drinks tea"))
@@ -32,7 +32,7 @@ describe("MemoryService", () => {
       assert.isFalse(yield* memory.forget(record.id))
     }).pipe(run(ada)))
 
-  it.effect("apply is all or nothing", () =>
+  it.effect("applies a batch completely or not at all", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record } = yield* memory.put(draft("Tea"))
@@ -43,7 +43,7 @@ describe("MemoryService", () => {
       assert.deepStrictEqual((yield* memory.apply([put, update])).map(({ outcome }) => outcome), ["created", "updated"])
     }).pipe(run(ada)))
 
-  it.effect("every change and recall, failed ones included, publishes an event of ids and counts at the clock's time", () =>
+  it.effect("publishes an event with ids, counts and time for every write and search, failed ones included", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* TestClock.adjust("5 seconds")
@@ -82,14 +82,14 @@ describe("MemoryService", () => {
       assert.isTrue(failed?._tag === "memory_write_failed" && failed.error.reason === "not_found")
     }).pipe(run(ada)))
 
-  it.effect("events are those of the MemoryEvents that are there", () =>
+  it.effect("publishes on the MemoryEvents that are provided", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const shared = yield* MemoryEvents.MemoryEvents
       assert.strictEqual(memory.events, shared.stream)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("a spec that is none is invalid_draft", () =>
+  it.effect("fails with invalid_draft for an invalid spec", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layer({ writesPerTurn: -1 }).pipe(Layer.provide(MemoryStore.layerInMemory))
       assert.strictEqual(yield* reason(Effect.scoped(Layer.build(layer))), "invalid_draft")
@@ -97,7 +97,7 @@ describe("MemoryService", () => {
 })
 
 describe("MemoryService.index", () => {
-  it.effect("shows the viewer what it sees of kinds that are shown and true now", () =>
+  it.effect("shows the viewer's visible and currently valid records of kinds that are indexed", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("for all", { scope: "global" }))
@@ -123,7 +123,7 @@ describe("MemoryService.index", () => {
       assert.strictEqual(yield* MemoryService.renderMemoryIndex, text)
     }).pipe(run(pilot)))
 
-  it.effect("a within viewer sees all that is narrower, and no Global", () =>
+  it.effect("shows a viewer of reach within the narrower scopes, and nothing global", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -135,7 +135,7 @@ describe("MemoryService.index", () => {
       assert.lengthOf((yield* memory.index.pipe(everything)).ids, 3)
     }).pipe(run(Viewer.make({ userId: "ada", reach: "within" }))))
 
-  it.effect("own memory is not starved by a hundred newer globals, and the rest is counted", () =>
+  it.effect("shows the viewer's own records although a hundred newer global ones exist, and counts the rest", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("mine", { scope: { agentId: "pilot" } }))
@@ -148,7 +148,7 @@ describe("MemoryService.index", () => {
     }).pipe(run(pilot)))
 
   for (const spec of [{ includeIndex: false }, { enabled: false }]) {
-    it.effect(`is empty under ${JSON.stringify(spec)}`, () =>
+    it.effect(`is empty with the spec ${JSON.stringify(spec)}`, () =>
       Effect.gen(function*() {
         const memory = yield* service
         yield* memory.put(draft("Tea"))
@@ -156,7 +156,7 @@ describe("MemoryService.index", () => {
       }).pipe(run(ada, { spec })))
   }
 
-  it.effect("never fails: it says so, and an event tells why", () =>
+  it.effect("never fails: if the list fails it says so in the text, and publishes memory_degraded", () =>
     Effect.gen(function*() {
       const { events, result } = yield* heard(MemoryService.renderMemoryIndex)
       assert.include(result, "## Recalled memory\n(memory unavailable)")
@@ -200,12 +200,12 @@ describe("MemoryService.instructions", () => {
     )
   const acme = Viewer.make({ userId: "ada", tenant: "acme" })
 
-  it.effect("are nothing without files, and never fail", () =>
+  it.effect("is empty without files", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* service).instructions, "")
     }).pipe(run(ada)))
 
-  it.effect("are rendered with them, and what could not be read is an event", () =>
+  it.effect("renders the files, and publishes an event for each that could not be read", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.instructions.pipe(MemoryService.as(ada)))
@@ -214,7 +214,7 @@ describe("MemoryService.instructions", () => {
       assert.lengthOf(events, 1)
     }).pipe(Effect.provide(counting({ broken: false, seeds: [] }))))
 
-  it.effect("are seeded once for a tenant, whoever comes first and however many at once", () =>
+  it.effect("seeds them once per tenant, whoever calls first and however many call at once", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {
@@ -226,7 +226,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "acme"])
     }))
 
-  it.effect("that could not be seeded are tried again with the next turn, and an event tells", () =>
+  it.effect("seeds again at the next turn if seeding failed, and publishes an event", () =>
     Effect.gen(function*() {
       const state: { broken: boolean; readonly seeds: Array<string> } = { broken: true, seeds: [] }
       yield* Effect.gen(function*() {
@@ -240,7 +240,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "default"])
     }))
 
-  it.effect("are rendered and not seeded where memory is off", () =>
+  it.effect("renders but does not seed them if memory is disabled", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {
@@ -262,7 +262,7 @@ describe("MemoryService.layerTest", () => {
       return [record, later].map(({ createdAt, id }) => [id, createdAt] as const)
     }).pipe(run(ada, options))
 
-  it.effect("two runs are alike to the last id, and another seed is another run", () =>
+  it.effect("gives the same ids in two runs with the same seed, and others with another seed", () =>
     Effect.gen(function*() {
       const tests = [story({ now: 0 }), story({ now: 0 }), story({ now: 0, seed: 1 }), story({ now: 0, seed: 1 })]
       const [a, b, c, d] = yield* Effect.all(tests)
@@ -271,7 +271,7 @@ describe("MemoryService.layerTest", () => {
       assert.notDeepEqual(a, c)
     }))
 
-  it.effect("the same layer, built twice, begins anew", () =>
+  it.effect("starts empty each time it is built", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layerTest({ now: 0 })
       const put = Effect.flatMap(service, (memory) => memory.put(draft("Tea"))).pipe(
@@ -281,7 +281,7 @@ describe("MemoryService.layerTest", () => {
       assert.strictEqual(yield* Effect.provide(put, layer), yield* Effect.provide(put, layer))
     }))
 
-  it.effect("now is where the time begins, and from there it goes as the test's clock goes", () =>
+  it.effect("starts at the time `now` and advances with the test clock", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 day")
       const records = yield* story({ now: "2026-01-01T00:00:00Z" })
@@ -289,7 +289,7 @@ describe("MemoryService.layerTest", () => {
       assert.strictEqual(yield* Clock.currentTimeMillis, 86_460_000)
     }))
 
-  it.effect("gives the store and the events too", () =>
+  it.effect("provides MemoryStore and MemoryEvents, too", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       assert.strictEqual(store.name, "memory")

@@ -24,7 +24,7 @@ const reversed = (json: Json): Json =>
     : json
 
 describe("MemorySpec", () => {
-  it("has the defaults of the seed", () => {
+  it("has the documented defaults", () => {
     assert.deepStrictEqual<object>({ ...MemorySpec.make() }, defaults)
     assert.deepStrictEqual({ ...new MemorySpec.InstructionFilesConfig({}) }, {
       filenames: ["AGENTS.md", "CLAUDE.md"],
@@ -33,26 +33,26 @@ describe("MemorySpec", () => {
     })
   })
 
-  it("a negative or fractional count is refused", () => {
+  it("refuses a negative or fractional count", () => {
     assert.throws(() => MemorySpec.make({ writesPerTurn: -1 }))
     assert.throws(() => MemorySpec.make({ maxIndexEntries: 1.5 }))
   })
 
-  it("hashSpec is SHA-256 of canonical JSON, hex", () => {
+  it("hashSpec is the hex SHA-256 of canonical JSON", () => {
     assert.strictEqual(
       MemorySpec.hashSpec({ b: [1, { d: 2, c: null }], a: "x" }),
       sha256("{\"a\":\"x\",\"b\":[1,{\"c\":null,\"d\":2}]}")
     )
   })
 
-  it("equal meaning is an equal hash: a default said is a default applied", () => {
+  it("hashSpec is the same for an omitted option and its default", () => {
     const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec({ memory: MemorySpec.make(input) })
     const bare = hash({})
     for (const [key, value] of Object.entries(defaults)) assert.strictEqual(hash({ [key]: value }), bare)
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("hashes a spec without sharedWrites as before that field existed, and sharedWrites as a set", () => {
+  it("hashSpec without sharedWrites is as before that field existed, and sharedWrites is hashed as a set", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)
@@ -64,7 +64,7 @@ describe("MemorySpec", () => {
     )
   })
 
-  it("a spec that is read back from its JSON is the same, its limit too, and has the same hash", () => {
+  it("decodes from its own JSON to an equal spec with the same hash", () => {
     const { InstructionFilesConfig, hashSpec } = MemorySpec
     const limits = [undefined, 65_536, 16_384, 33_000].map((maxBytesPerFile) =>
       new InstructionFilesConfig(maxBytesPerFile === undefined ? {} : { maxBytesPerFile })
@@ -82,7 +82,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(hashSpec(again), hashSpec(spec))
   })
 
-  it("each option changes the hash, and no two alike", () => {
+  it("hashSpec differs for each option", () => {
     const specs = [
       {},
       { enabled: false },
@@ -106,7 +106,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(new Set(hashes).size, hashes.length)
   })
 
-  it("the order of keys does not count at any depth, the order of a list does", () => {
+  it("hashSpec ignores the order of keys at any depth, but not the order of a list", () => {
     FastCheck.assert(
       FastCheck.property(
         Arbitrary.make(JsonObject),
@@ -117,7 +117,7 @@ describe("MemorySpec", () => {
     assert.notStrictEqual(MemorySpec.hashSpec([1, 2]), MemorySpec.hashSpec([2, 1]))
   })
 
-  it("a date counts, as JSON writes it", () => {
+  it("hashSpec distinguishes dates, as JSON writes them", () => {
     assert.notStrictEqual(MemorySpec.hashSpec({ at: new Date(0) }), MemorySpec.hashSpec({ at: new Date(1) }))
   })
 })

@@ -1,4 +1,4 @@
-/** The metrics of memory: what each counts, by what is done. */
+/** The metrics of memory, and the operations that each of them counts. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -37,8 +37,8 @@ const growth = <const Names extends ReadonlyArray<string>, E, R>(names: Names, s
     return Object.fromEntries((yield* read).map((after, n) => [names[n]!, after - before[n]!]))
   })
 
-describe("metrics", () => {
-  it.effect("count writes, duplicates, searches, their hits, and searches that gave nothing", () =>
+describe("the metrics of memory", () => {
+  it.effect("count writes, duplicates, searches, hits and searches without hits", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const names = [
@@ -98,7 +98,7 @@ describe("metrics", () => {
       )
     ))
 
-  it.effect("measure the turns that wait to be read, and count the tokens that are read and those that prompts are given", () =>
+  it.effect("measure the turns that wait for extraction, and count the tokens extracted and injected", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"
@@ -122,7 +122,7 @@ describe("metrics", () => {
       )
     ))
 
-  it.effect("no longer measure what waits in an outbox that is closed", () =>
+  it.effect("no longer measure the turns that wait in a closed outbox", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

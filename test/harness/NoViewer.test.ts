@@ -1,4 +1,4 @@
-/** Laws for the answers to calls that are made with a value that has the fields of a viewer and is none. */
+/** Calls with a value that has the fields of a Viewer but is none. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -25,8 +25,8 @@ const others = [
   Object.create(Viewer.Viewer.prototype)
 ] as ReadonlyArray<Viewer.Viewer> // what a test of this has to say
 
-describe("a value that is no viewer", () => {
-  it.scoped("is refused by every operation of the service that can fail, and neither keeps nor erases a waiting turn", () =>
+describe("a value that is not a Viewer", () => {
+  it.scoped("is refused by every operation of MemoryService that can fail, and leaves waiting turns as they are", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const { outboxes } = yield* manager
@@ -54,7 +54,7 @@ describe("a value that is no viewer", () => {
       config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } }
     }))))
 
-  it.scoped("is refused by the pipeline and by an outbox, too", () =>
+  it.scoped("is refused by MemoryPipeline and by an Outbox, too", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const outbox = (yield* manager).outboxes.get("notes")!

@@ -1,4 +1,4 @@
-/** Options that cannot work, and models that are missing: refused when a layer is built, or at first need, with what to do about it. */
+/** Invalid options and missing models: they are refused when a layer is built, or when they are first needed, with advice. */
 import type { EmbeddingModel } from "@effect/ai/EmbeddingModel"
 import type { LanguageModel } from "@effect/ai/LanguageModel"
 import { NodeContext } from "@effect/platform-node"
@@ -35,7 +35,7 @@ const refusal = <A, R>(layer: Layer.Layer<A, MemoryError.MemoryError, R>) =>
 
 const url = Redacted.make("postgres://nobody@127.0.0.1:1/none")
 
-describe("options that cannot work", () => {
+describe("invalid options", () => {
   const cases: ReadonlyArray<
     readonly [string, Layer.Layer<MemoryStore.MemoryStore, MemoryError.MemoryError, NodeContext.NodeContext>, string]
   > = [
@@ -72,14 +72,14 @@ describe("options that cannot work", () => {
   ]
 
   it.effect.each(cases)(
-    "of %s are invalid_draft when the layer is built, and say how to write them",
+    "of %s fail with invalid_draft when the layer is built, and the message says what is expected",
     ([, layer, message]) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* refusal(layer), { reason: "invalid_draft", message })
       }).pipe(Effect.provide(NodeContext.layer))
   )
 
-  it.effect("of events and of the write limit are defects", () =>
+  it.effect("of MemoryEvents and RateLimit are defects", () =>
     Effect.gen(function*() {
       const makes: ReadonlyArray<Effect.Effect<unknown, never, Scope.Scope>> = [
         MemoryEvents.make({ capacity: NaN }),
@@ -92,7 +92,7 @@ describe("options that cannot work", () => {
       }
     }))
 
-  it.effect("of a manager are refused with the name of the store they are for", () =>
+  it.effect("of a MemoryManager are refused with the name of their store", () =>
     Effect.gen(function*() {
       const stores = Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })
       const layer = MemoryManager.layer({ extraction: { notes: { timeout: time("soon") } } }).pipe(
@@ -105,12 +105,12 @@ describe("options that cannot work", () => {
     }))
 })
 
-describe("a model that is missing", () => {
+describe("a missing model", () => {
   const Bare = MemoryService.layer().pipe(Layer.provide(MemoryStore.layerInMemory))
   const error = <A>(call: (memory: MemoryService.Service) => MemoryService.Operation<A>) =>
     Effect.flatMap(service, (memory) => Effect.flip(call(memory))).pipe(MemoryService.as(ada), Effect.provide(Bare))
 
-  it.effect("is reported by the operation that needs it, with the layer to provide it to", () =>
+  it.effect("is reported by the operation that needs it, with the layer to provide", () =>
     Effect.gen(function*() {
       const scope = { userId: "ada" }
       const asked = yield* error((memory) => memory.remember([Message.user("I moved")], { scope }))
@@ -121,7 +121,7 @@ describe("a model that is missing", () => {
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
 
-  it.effect("is an event where a vector is asked for beside a write, the first time, and the record is there", () =>
+  it.effect("for a put with `embed: true` publishes one event, and the records are written", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {
@@ -134,7 +134,7 @@ describe("a model that is missing", () => {
       assert.lengthOf((yield* memory.list({})).items, 2)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it.effect("keeps nothing that needs none from working", () =>
+  it.effect("does not affect operations that need no model", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("Drinks tea"))
@@ -142,7 +142,7 @@ describe("a model that is missing", () => {
       assert.lengthOf((yield* memory.recall({ text: "Porto" })).hits, 1)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it("is seen by the compiler where every operation of a layer needs it", () => {
+  it("is a type error for layers of which every operation needs the model", () => {
     expectTypeOf<Layer.Layer.Context<typeof MemoryPipeline.layer>>().toEqualTypeOf<
       MemoryStore.MemoryStore | Completion.Completion | Embedder.Embedder
     >()
@@ -161,7 +161,7 @@ describe("a model that is missing", () => {
 })
 
 describe("MemoryService.links", () => {
-  it.effect("tells both ends of a link that the viewer sees, and nothing of others", () =>
+  it.effect("returns both ends of links that the viewer sees, and nothing to other viewers", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

@@ -43,14 +43,14 @@ const theStore = MemoryStore.MemoryStore
 const everySecond: Outbox.Options = { trigger: ExtractionTrigger.invocation, retry: Schedule.spaced("1 second") }
 
 for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
-  describe(`an outbox over ${name}`, () => {
+  describe(`an Outbox over ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(Effect.scoped(check), layer)) // the outboxes are closed before their store
 
     for (const { check, title } of outboxLaws) law(title, check(opened))
 
     law(
-      "the end of the scope reads what waits, and what it could plan but not write is written by the next without asking",
+      "extracts waiting turns when its scope closes; a plan that could not be written is written by the next outbox without the model",
       Effect.gen(function*() {
         const store = yield* theStore
         const first = model()
@@ -72,7 +72,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "a failing model holds no scope open; what is unread waits for the next, which needs no trigger",
+      "closes although the model fails, and the next outbox extracts the waiting turns",
       Effect.gen(function*() {
         const store = yield* theStore
         yield* Effect.scoped(Effect.gen(function*() {
@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("an outbox that is opened reads the tenants that have rows of the library's own, and no other one", () =>
+it.scoped("reads at opening only the tenants that have records of scope Internal", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -117,7 +117,7 @@ it.scoped("an outbox that is opened reads the tenants that have rows of the libr
     assert.deepStrictEqual(Array.from(read), ["default"])
   }).pipe(memory))
 
-describe("when it reads", () => {
+describe("the time of an extraction by an Outbox", () => {
   const law = (
     title: string,
     options: Outbox.Options,
@@ -131,7 +131,7 @@ describe("when it reads", () => {
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
   law(
-    "a visitor who says four things is read after two quiet minutes, if nothing else is said",
+    "is by default after two minutes without another message",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("when it reads", () => {
   )
 
   law(
-    "a visitor who says four things is read when the session ends, if nothing else is said",
+    "is by default also the end of the session",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("when it reads", () => {
       })
   )
 
-  law("every five turns, if nothing else is said", {}, (outbox, calls) =>
+  law("is by default also every fifth turn", {}, (outbox, calls) =>
     Effect.gen(function*() {
       for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
       assert.lengthOf(calls, 0)
@@ -164,7 +164,7 @@ describe("when it reads", () => {
       assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"]])
     }))
 
-  law("after each turn", { trigger: ExtractionTrigger.invocation }, (outbox, calls) =>
+  law("is after each turn with the trigger invocation", { trigger: ExtractionTrigger.invocation }, (outbox, calls) =>
     Effect.gen(function*() {
       yield* says(outbox, "1")
       yield* says(outbox, "2")
@@ -172,7 +172,7 @@ describe("when it reads", () => {
     }))
 
   law(
-    "at the end of the session",
+    "is the end of the same conversation's session with the trigger sessionEnd",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("when it reads", () => {
       })
   )
 
-  law("when it has been quiet; and an hour to wait holds no flush", { trigger: ExtractionTrigger.idle("1 hour") }, (
+  law("is after the given quiet time with the trigger idle, or at a flush", { trigger: ExtractionTrigger.idle("1 hour") }, (
     outbox,
     calls
   ) =>
@@ -202,7 +202,7 @@ describe("when it reads", () => {
       assert.deepStrictEqual(calls, [["1"], ["2"]])
     }))
 
-  law("no tools, no blanks, and not what we put there ourselves", { trigger: ExtractionTrigger.invocation }, (
+  law("does not come for tool messages, blank messages and injected memory alone", { trigger: ExtractionTrigger.invocation }, (
     outbox,
     calls
   ) =>
@@ -220,7 +220,7 @@ describe("when it reads", () => {
       assert.strictEqual((yield* outbox.status).waiting, 0)
     }))
 
-  law("what one's own filter lets through", { trigger: ExtractionTrigger.invocation, filter: () => true }, (
+  law("comes for any message that a custom filter admits", { trigger: ExtractionTrigger.invocation, filter: () => true }, (
     outbox,
     calls
   ) =>
@@ -231,8 +231,8 @@ describe("when it reads", () => {
     }))
 })
 
-describe("what goes wrong", () => {
-  it.scoped("after ten failures of a line in a row, only every third request is tried, beginning with its oldest batch", () =>
+describe("an Outbox in which extractions fail", () => {
+  it.scoped("tries only every third request after ten failures in a row of a conversation, oldest batch first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -256,7 +256,7 @@ describe("what goes wrong", () => {
       assert.lengthOf(yield* remembered(store), 4)
     }).pipe(memory))
 
-  it.scoped("between attempts of a line the schedule is waited for, or until somebody asks", () =>
+  it.scoped("waits between attempts as its schedule says, unless a flush or an append asks", () =>
     Effect.gen(function*() {
       const { calls, extract } = model(() => mute)
       const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
@@ -276,7 +276,7 @@ describe("what goes wrong", () => {
       assert.lengthOf(calls, 7)
     }).pipe(memory))
 
-  it.scoped("nothing that was filtered counts as a success", () =>
+  it.scoped("does not count a turn that was filtered out as a success", () =>
     Effect.gen(function*() {
       const outbox = yield* opened(yield* theStore, model(() => mute), everySecond)
       yield* outbox.append(ada, "s", users("a"))
@@ -286,7 +286,7 @@ describe("what goes wrong", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("one that fails ten times while others go well is parked; alone, it may be the model's fault", () =>
+  it.scoped("parks a batch that fails ten times while others succeed, but not if it is the only one", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -304,7 +304,7 @@ describe("what goes wrong", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("a line that hangs holds up neither append, nor its siblings, nor four of them the rest, nor the end", () =>
+  it.scoped("is not blocked by an extraction that hangs: not append, other conversations, or closing", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) =>
@@ -335,7 +335,7 @@ describe("what goes wrong", () => {
       assert.lengthOf((yield* rows(store)).filter((row) => row === "messages"), 9)
     }).pipe(memory))
 
-  it.scoped("a store that never ends a write is not waited for at the end", () =>
+  it.scoped("does not wait when it closes for a store that never ends a write", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let hangs = false
@@ -354,7 +354,7 @@ describe("what goes wrong", () => {
       yield* Fiber.join(end)
     }).pipe(memory))
 
-  it.scoped("a trigger that throws keeps nobody from being remembered", () =>
+  it.scoped("still extracts on flush if its trigger throws", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const fires = (): never => {
@@ -366,7 +366,7 @@ describe("what goes wrong", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a"])
     }).pipe(memory))
 
-  it.scoped("an invalid time or id is dropped, and its message is still read", () =>
+  it.scoped("drops an invalid time or id, and still extracts the message", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
@@ -381,7 +381,7 @@ describe("what goes wrong", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
     }).pipe(memory))
 
-  it.scoped("what the plan was made from has moved on: it is made anew, and written once", () =>
+  it.scoped("makes a plan anew if the records it was made from have changed, and writes it once", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0
@@ -415,10 +415,10 @@ const hanging = (...args: Parameters<typeof opened>) =>
     return outbox
   })
 
-describe("room", () => {
+describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a full line that cannot be read fails with rate_limited and the time of the next attempt", () =>
+  it.scoped("makes an append to a full conversation that cannot be extracted fail with rate_limited and retryAfter", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -438,7 +438,7 @@ describe("room", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
     }).pipe(memory))
 
-  it.scoped("an append to a full line whose reading hangs fails with rate_limited after one turn", () =>
+  it.scoped("makes an append to a full conversation whose extraction hangs fail with rate_limited after one turn", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerLine: 1 })
@@ -451,7 +451,7 @@ describe("room", () => {
       assert.strictEqual((yield* outbox.status).waiting, 1)
     }).pipe(memory))
 
-  it.scoped("a tenant at its limit whose model hangs delays neither appends nor readings of another tenant", () =>
+  it.scoped("of a tenant whose model hangs delays neither appends nor extractions of another tenant", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("hangs") ? Effect.never : Effect.void)
@@ -470,7 +470,7 @@ describe("room", () => {
       }
     }).pipe(memory))
 
-  it.scoped("what is parked, refused or purged gives its room back", () =>
+  it.scoped("is freed by what is parked, refused or purged", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let refuse = false
@@ -492,7 +492,7 @@ describe("room", () => {
       assert.lengthOf(yield* outbox.parked, 3)
     }).pipe(memory))
 
-  it.scoped("lines that nothing waits in are closed, and lose nothing but the count of their turns", () =>
+  it.scoped("of open conversations closes those without waiting turns, which only resets their turn count", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openLines: 3, trigger: ExtractionTrigger.interval(2) })
@@ -505,7 +505,7 @@ describe("room", () => {
     }).pipe(memory))
 })
 
-describe("whatever fails or stops, wherever", () => {
+describe("an Outbox on a store that fails or is interrupted", () => {
   const kept = (store: MemoryStore.Service) =>
     Effect.scoped(Effect.gen(function*() {
       const outbox = yield* opened(store, model(() => mute), { trigger: never })
@@ -524,7 +524,7 @@ describe("whatever fails or stops, wherever", () => {
 
   for (const when of ["before", "after"] as const) {
     for (const fault of ["io", "conflict", "crash"] as const) {
-      it.effect(`${fault} ${when} the n-th call of the store: every message once`, () =>
+      it.effect(`remembers every message once after ${fault} ${when} any call of the store`, () =>
         Effect.gen(function*() {
           for (let at = 1; at <= 24; at += times(3, 1)) {
             yield* Effect.gen(function*() {
@@ -551,7 +551,7 @@ describe("whatever fails or stops, wherever", () => {
     }
   }
 
-  it.effect("interrupted after any number of steps: every message once", () =>
+  it.effect("remembers every message once after an interruption at any step", () =>
     Effect.gen(function*() {
       for (let steps = 0; steps < 120; steps += times(5, 1)) {
         yield* Effect.gen(function*() {
@@ -568,7 +568,7 @@ describe("whatever fails or stops, wherever", () => {
       }
     }))
 
-  it.scoped("a line is read by one at a time, whoever asks", () =>
+  it.scoped("extracts a conversation once at a time, whoever asks", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -586,7 +586,7 @@ describe("whatever fails or stops, wherever", () => {
       assert.lengthOf(calls, 2)
     }).pipe(memory))
 
-  it.scoped("what another process left behind needs nobody to ask for it", () =>
+  it.scoped("extracts without a request what another process left waiting", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -595,7 +595,7 @@ describe("whatever fails or stops, wherever", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
     }).pipe(memory))
 
-  it.scoped("of two readers the slower finds that it is done, and writes nothing, not even its plan", () =>
+  it.scoped("writes nothing, not even its plan, if another outbox has extracted the batch first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

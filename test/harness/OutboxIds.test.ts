@@ -1,4 +1,4 @@
-/** Ids of the outbox's rows: no viewer can compute them, and rows under the ids of earlier versions are still read. */
+/** The ids of an outbox's rows: no viewer can compute them, and rows with the ids of earlier versions are still read. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -46,7 +46,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
       }))
 
     law(
-      "cannot be computed from the line, and differ between stores",
+      "cannot be computed from the conversation, and differ between stores",
       Effect.gen(function*() {
         const { store } = yield* both
         yield* left(store, true)
@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "cannot be occupied by a viewer that puts records under the ids of earlier versions",
+      "cannot be taken by a viewer that puts records under the ids of earlier versions",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })
@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version are drained once each, and the line goes on from its place",
+      "of an earlier version are drained once each, and the sequence numbers continue",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version's ended session keep its place, though nothing waits in it",
+      "of an earlier version's ended session keep the session's sequence number, though nothing waits",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version's plan are used again by the plan that replaces it",
+      "of an earlier version's plan are used by the plan that replaces it",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version are parked, released and purged like any other",
+      "of an earlier version can be parked, released and purged like any other",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)

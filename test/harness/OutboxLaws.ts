@@ -1,4 +1,4 @@
-/** The laws of the `Outbox` service, which every implementation holds over any store. Laws about rows are in `Outbox.test.ts`. */
+/** The laws that every implementation of the `Outbox` service obeys over any store. Laws about its rows are in `Outbox.test.ts`. */
 import { assert } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,7 @@ const remembers = (store: MemoryStore.Service, ...texts: ReadonlyArray<string>) 
   until(Effect.map(remembered(store), (all) => all.join() === texts.join()))
 
 law(
-  "what was appended is read once, in order, by whoever flushes, and leaves nothing behind",
+  "extracts appended messages once and in order, whoever flushes, and leaves no rows behind",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -54,7 +54,7 @@ law(
 )
 
 law(
-  "a plan is kept before it is written: three failed writes ask the model once, and write once",
+  "stores a plan before it writes it: three failed writes cost one call of the model, and one write succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -74,7 +74,7 @@ law(
     })
 )
 
-law("a plan outlives its process: the next writes it without asking", (opened) =>
+law("writes a plan that another process left without calling the model", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const first = model()
@@ -95,7 +95,7 @@ law("a plan outlives its process: the next writes it without asking", (opened) =
   }))
 
 law(
-  "what another process left behind is read when the next begins, whatever the trigger, and places go on",
+  "extracts at opening what another process left, whatever the trigger, and continues its sequence numbers",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -110,7 +110,7 @@ law(
     })
 )
 
-law("two outboxes over one store and line: every message once, no place twice", (opened) =>
+law("shares a conversation with another outbox: every message is extracted once, and no sequence number is given twice", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const boxes = [
@@ -136,7 +136,7 @@ law("two outboxes over one store and line: every message once, no place twice", 
   }))
 
 law(
-  "as they are: messages become records with their places, once, though two lines share session and scope",
+  "with the extractor ingest stores messages word for word, once, although two conversations share session and scope",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -161,7 +161,7 @@ law(
 )
 
 law(
-  "texts longer than a record holds, and with half characters in them, come out whole",
+  "extracts texts longer than a record, and replaces lone surrogates",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -176,7 +176,7 @@ law(
 )
 
 law(
-  "the same session of two users and two tenants is four lines, each remembered of its own",
+  "keeps one session id of two users and two tenants apart as four conversations",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -197,7 +197,7 @@ law(
 )
 
 law(
-  "places are never given twice, whatever was read, filtered or left by another in between",
+  "never gives a sequence number twice, whatever was extracted, filtered or left by another outbox",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -215,7 +215,7 @@ law(
     })
 )
 
-law("every five turns a conversation is read, and at the end of its session", (opened) =>
+law("extracts a conversation every five turns and at the end of its session", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { calls, extract } = model()
@@ -238,7 +238,7 @@ law("every five turns a conversation is read, and at the end of its session", (o
   }))
 
 law(
-  "no tools, no blanks and no injected memory are read, and a turn of these alone holds nothing up",
+  "ignores tool messages, blank messages and injected memory, and is not blocked by a turn of these alone",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -258,7 +258,7 @@ law(
     })
 )
 
-law("a viewer without ids is refused, unless Global is named and shared", (opened) =>
+law("refuses a viewer without ids unless the scope is global and shared for writing", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const nobody = Viewer.make({})
@@ -271,7 +271,7 @@ law("a viewer without ids is refused, unless Global is named and shared", (opene
   }))
 
 law(
-  "a batch that can never be read is parked with its reason, its neighbours are read, and it can be released",
+  "parks a batch that can never be extracted with its reason, extracts the others, and can release it",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -302,7 +302,7 @@ law(
     })
 )
 
-law("an extractor that dies is no reason to die: what it died of is parked", (opened) =>
+law("parks a batch whose extraction dies", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
@@ -314,7 +314,7 @@ law("an extractor that dies is no reason to die: what it died of is parked", (op
   }))
 
 law(
-  "flush fails with the number of failed lines per reason, and quotes neither messages nor errors",
+  "fails a flush with the number of failed conversations per reason, and quotes neither messages nor errors",
   (opened) =>
     Effect.gen(function*() {
       const { extract } = model((contents) =>
@@ -334,7 +334,7 @@ law(
     })
 )
 
-law("a layer with invalid options fails with every violation", (opened) =>
+law("fails to build with invalid options, and names every violation", (opened) =>
   Effect.gen(function*() {
     const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
       trigger: ExtractionTrigger.interval(0),
@@ -360,7 +360,7 @@ law("a layer with invalid options fails with every violation", (opened) =>
   }))
 
 law(
-  "an append to a full line has it read at once, whatever the trigger says, and then succeeds",
+  "extracts a full conversation at once on append, whatever the trigger, and the append succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -377,7 +377,7 @@ law(
 )
 
 law(
-  "an append to a full line that cannot be read fails with rate_limited, and another line has room",
+  "refuses an append to a full conversation that cannot be extracted with rate_limited, but not to another one",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -396,7 +396,7 @@ law(
 )
 
 law(
-  "an append to a full tenant has another of its lines read, and leaves other tenants alone",
+  "extracts another conversation of a full tenant on append, and leaves other tenants alone",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -413,7 +413,7 @@ law(
 )
 
 law(
-  "a store that takes raw messages is given them with their places, the same again where it failed",
+  "passes messages with their sequence numbers to a store that takes raw messages, and the same again after a failure",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -442,7 +442,7 @@ law(
 )
 
 law(
-  "of two readers the slower finds that it is done, and writes nothing, not even its plan",
+  "writes nothing, not even its plan, if another outbox has extracted the batch first",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

@@ -1,4 +1,4 @@
-/** Plans that wait in an outbox, under rules that have changed since the model made them. */
+/** Plans that wait in an outbox while the rules about shared scopes change. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -33,7 +33,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
       it.scoped(title, () => Effect.provide(Effect.scoped(check), layer))
 
     law(
-      "is made anew where it would write a scope that is closed by now",
+      "is made anew if its scope is closed to the viewer by now",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, visitor, { about: "agent" })
@@ -45,7 +45,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "is never written where nothing is open to its viewer by now: its messages are parked",
+      "is never written if no scope is open to the viewer by now, and its messages are parked",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })
