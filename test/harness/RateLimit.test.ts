@@ -28,7 +28,7 @@ const make = (options?: RateLimit.Options) =>
   }))
 
 describe("RateLimit", () => {
-  it.effect("a turn has one write by default, and says so in the words of the seed", () =>
+  it.effect("allows one write per turn by default, and explains the denial in a fixed message", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       assert.strictEqual(limit.id, "memory-rate-limit")
@@ -39,7 +39,7 @@ describe("RateLimit", () => {
       )
     }))
 
-  it.effect("a limit of N allows N, and turn_start allows N again", () =>
+  it.effect("allows N writes, and N again after turn_start", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 3 })
       const five = Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 5)
@@ -49,14 +49,14 @@ describe("RateLimit", () => {
       assert.deepStrictEqual(yield* five, [...expected])
     }))
 
-  it.effect("0 is off", () =>
+  it.effect("is off with writesPerTurn 0", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 0 })
       const all = yield* Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 100)
       assert.isTrue(all.every((kind) => kind === "allow"))
     }))
 
-  it.effect("every tool that writes is gated and no other, unless the ids are given", () =>
+  it.effect("counts every tool that writes and no other, unless toolIds are given", () =>
     Effect.gen(function*() {
       const byDefault = yield* make()
       yield* byDefault.ask(call())
@@ -68,7 +68,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* named.ask(call()), "allow")
     }))
 
-  it.effect("of concurrent calls exactly N pass", () =>
+  it.effect("lets exactly N of concurrent calls pass", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 2 })
       const asked = Effect.zipRight(Effect.yieldNow(), Effect.suspend(() => limit.ask(call())))
@@ -76,7 +76,7 @@ describe("RateLimit", () => {
       assert.strictEqual(kinds.filter((kind) => kind === "allow").length, 2)
     }))
 
-  it.effect("every viewer has his own count and his own turns, and a tenant is part of who he is", () =>
+  it.effect("counts each viewer's run separately, and the tenant is part of the viewer", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const others = [
@@ -92,7 +92,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: others[0]! })), "allow")
     }))
 
-  it.effect("what failed validation is given back once, to the turn that it was counted in", () =>
+  it.effect("gives a call that failed validation back once, to the turn in which it was counted", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const refused = call()
@@ -108,7 +108,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("only turn_start begins a new turn: the end of a turn or of a session leaves the count", () =>
+  it.effect("starts a new turn at turn_start only, not at turn_end or session_end", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       yield* limit.ask(call())
@@ -120,7 +120,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("no signal for another run resets this one, however alike the viewers are", () =>
+  it.effect("is not reset by a signal of another run, however similar the viewers are", () =>
     Effect.gen(function*() {
       const ada = { userId: "ada", agentId: "pilot" }
       const mine = Viewer.make({ ...ada, sessionId: "here" })
@@ -142,7 +142,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "allow")
     }))
 
-  it.effect("viewers that name neither run nor session are one run for each combination of their ids", () =>
+  it.effect("treats viewers without run and session as one run per combination of ids", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const ada = call({ viewer: Viewer.make({ userId: "ada" }) })
@@ -152,7 +152,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(ada), "deny")
     }))
 
-  it.effect("twenty thousand other viewers change no count", () =>
+  it.effect("keeps its counts while twenty thousand other viewers write", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const run = (n: number) => call({ viewer: Viewer.make({ runId: `run-${n}` }) })
@@ -161,7 +161,7 @@ describe("RateLimit", () => {
       for (const n of [0, 1, 10_000, 19_999, 20_000]) assert.strictEqual(yield* limit.ask(run(n)), "deny")
     }))
 
-  it.effect("a count is dropped an hour after the last call of its run, and not before", () =>
+  it.effect("drops a count an hour after the last call of its run, and not before", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const other = call({ viewer: Viewer.make({ userId: "bob" }) })
@@ -179,7 +179,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("a call given back after its count was dropped does not reduce the run's new count", () =>
+  it.effect("does not reduce a run's new count by a call given back after the old count was dropped", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const slow = call()
@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("whatever happens in whatever order, a turn lets no more than N through that were not given back", () => {
+  it.effect("lets at most N calls per turn stand after any sequence of calls, give-backs and turns", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

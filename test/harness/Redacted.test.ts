@@ -1,4 +1,4 @@
-/** No secret that `Redaction` finds is stored or sent to a model, by whatever path and in whatever store. */
+/** A secret that `Redaction` finds is neither stored nor sent to a model, by any path and in any store. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
@@ -43,8 +43,8 @@ const everything = (store: MemoryStore.Service) =>
     return JSON.stringify([Chunk.toReadonlyArray(all), revisions])
   })
 
-describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
-  it.scoped("keeps secrets out of drafts, patches, kinds and threads, past revisions included, and leaves all else as it is", () =>
+describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
+  it.scoped("keeps secrets out of drafts, patches, kinds, threads and earlier revisions, and leaves other text as it is", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each sort fails in its own way
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(
@@ -151,8 +151,8 @@ const world = (redaction: Layer.Layer<never>) => {
   return { asked, layer }
 }
 
-describe("a redaction", () => {
-  it.effect("keeps secrets out of the messages that wait, out of prompts, and out of what is embedded", () => {
+describe("Redaction", () => {
+  it.effect("keeps secrets out of waiting messages, prompts and texts to embed", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const memory = yield* service
@@ -182,7 +182,7 @@ describe("a redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
-  it.effect("keeps out of prompts what was stored before there was one", () => {
+  it.effect("keeps secrets out of prompts that were stored before redaction was set up", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
@@ -204,7 +204,7 @@ describe("a redaction", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory), Effect.provide(layer))
   })
 
-  it.effect("says by an event how many secrets a call had, and never what they were", () =>
+  it.effect("publishes the number of secrets found in each call, and never the secrets", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {
@@ -220,7 +220,7 @@ describe("a redaction", () => {
       assert.notInclude(JSON.stringify(events), secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("counts each secret once, whether nobody or several hear of it", () =>
+  it.effect("counts each secret once in its metric, whether no one or several subscribe to events", () =>
     Effect.gen(function*() {
       const counter = Metric.counter("memory_redactions", {
         description: "Secrets that were taken out of texts",
@@ -238,7 +238,7 @@ describe("a redaction", () => {
       }
     }))
 
-  it.effect("is a function of the caller's own where one is given; where it throws, nothing is stored and nothing asked", () => {
+  it.effect("can be a custom function; if that throws, nothing is stored and no model is asked", () => {
     const { asked, layer } = world(Redaction.layerWith((text) => {
       if (text.includes("throw")) throw new Error(text)
       return { text: text.replaceAll("Ada", "A."), count: text.split("Ada").length - 1 }
@@ -261,7 +261,7 @@ describe("a redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
-  it.effect("refuses what is no draft, no patch and no message as a store without one does", () =>
+  it.effect("refuses an invalid draft, patch or message as a store without redaction does", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record } = yield* memory.put(draft("tea"))
@@ -278,7 +278,7 @@ describe("a redaction", () => {
       assert.deepStrictEqual(reasons, Array.from(reasons, () => "invalid_draft"))
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("is none unless one is provided", () =>
+  it.effect("does nothing unless it is provided", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* (yield* service).put(draft(secret))).record.body, secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Layer.empty).layer)))

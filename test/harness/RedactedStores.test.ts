@@ -1,4 +1,4 @@
-/** A store carries its redaction: whatever is built on the store redacts by it, and nothing writes around it by mistake. */
+/** A store carries its redaction: services built on the store redact by it, and cannot write around it by mistake. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -40,8 +40,8 @@ const given = (redaction: Option.Option<Redaction.Service>) =>
 const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
-describe("a store that redacts", () => {
-  it.scoped("is refused by a memory service, a manager and a federation that are built with a redaction which it lacks, and the error says what to do", () =>
+describe("a store with a redaction", () => {
+  it.scoped("is required by a service, manager or federation that is built with a redaction, and the error says what to do", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -73,7 +73,7 @@ describe("a store that redacts", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("is not refused, and is heard once, where what stands on it was given another build of the layer that redacts it", () =>
+  it.scoped("is accepted, and its redactions published once, if a part was built with another build of the same redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -98,7 +98,7 @@ describe("a store that redacts", () => {
       }
     }))
 
-  it.scoped("makes whatever is built on it later redact as well, without being told", () =>
+  it.scoped("makes services that are built on it later redact as well", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const asked: Array<string> = []
@@ -132,7 +132,7 @@ describe("a store that redacts", () => {
       assert.notInclude(asked.join("\n"), secret)
     }))
 
-  it.scoped("is heard by the events of a service on it, once, whether or not they were built with the redaction", () =>
+  it.scoped("publishes its redactions once in the events of a service, whether or not those were built with the redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const store = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -150,7 +150,7 @@ describe("a store that redacts", () => {
       }
     }))
 
-  it.scoped("warns where a part is built with a redaction that it lacks", () =>
+  it.scoped("is missing: building a part with a redaction on a plain store logs a warning", () =>
     Effect.gen(function*() {
       const warnings: Array<string> = []
       const logger = Logger.replace(
@@ -166,7 +166,7 @@ describe("a store that redacts", () => {
       assert.match(warnings[0]!, /built without the redaction/)
     }))
 
-  it.scoped("makes a branch of it redact as it does, before the commit, and refuses a branch with another redaction", () =>
+  it.scoped("makes an Overlay of it redact in the same way, and refuses an Overlay with another redaction", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const branch = yield* storeOf(Layer.provide(Overlay.layer, on(store)))
@@ -181,7 +181,7 @@ describe("a store that redacts", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("has its redaction shown by whatever wraps it, and by a federation whose writable stores redact alike", () =>
+  it.scoped("has its redaction exposed by its wrappers, and by a federation whose writable stores all have it", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))
@@ -201,7 +201,7 @@ describe("a store that redacts", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("hands its redaction to a store that joins a federation later, and one that lacks it is refused", () =>
+  it.scoped("passes its redaction on to a store attached to a federation, and a writable store without it is refused", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(
@@ -216,7 +216,7 @@ describe("a store that redacts", () => {
       yield* federated.attach("read", { layer: on(yield* plain) })
     }))
 
-  it.scoped("redacts what it takes in as messages", () =>
+  it.scoped("redacts the raw messages that it ingests", () =>
     Effect.gen(function*() {
       const taken: Array<string> = []
       const engine = yield* MemoryStore.make("taking", {
@@ -233,7 +233,7 @@ describe("a store that redacts", () => {
       assert.deepStrictEqual(taken, [hidden])
     }))
 
-  it.scoped("takes no copy of rows as they are unless the copy says so", () =>
+  it.scoped("refuses a copy of unredacted rows unless `unredacted: true` is given", () =>
     Effect.gen(function*() {
       const [from, to] = yield* Effect.all([plain, redacting])
       yield* bodyOf(from)

@@ -1,4 +1,4 @@
-/** The pipeline as the service has it: who may, what is told, and what is there without a model. */
+/** Remembering through MemoryService: the viewers that may, the events that it publishes, and what works without a model. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -52,8 +52,8 @@ const bare = <A, E>(self: Effect.Effect<A, E, Needs>) =>
 const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
-describe("MemoryService remembers", () => {
-  it.effect("a value that is no message is refused, with or without a model, and nothing of the call is kept", () =>
+describe("MemoryService.remember", () => {
+  it.effect("refuses a value that is no message, with or without a model, and keeps nothing of the call", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (
@@ -66,7 +66,7 @@ describe("MemoryService remembers", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("what is remembered is recalled, and taken back; each is told", () =>
+  it.effect("stores memories that recall finds and undo removes, with an event for each", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const plan = yield* heard(memory.plan(turns, { scope }))
@@ -90,7 +90,7 @@ describe("MemoryService remembers", () => {
       assert.deepStrictEqual(again.tags, ["memory_write_failed"])
     }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
 
-  it.effect("the same script gives the same memories", () => {
+  it.effect("gives the same memories for the same script, time and seed", () => {
     const once = Effect.gen(function*() {
       const memory = yield* service
       return yield* memory.remember(turns, { scope })
@@ -100,7 +100,7 @@ describe("MemoryService remembers", () => {
     })
   })
 
-  it.effect("a call that fails is told, and writes nothing", () =>
+  it.effect("that fails publishes memory_write_failed and writes nothing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.remember(turns, { scope }))
@@ -109,7 +109,7 @@ describe("MemoryService remembers", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("another viewer's receipt is not for this one to undo", () =>
+  it.effect("gives a receipt that another viewer cannot undo", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -122,7 +122,7 @@ describe("MemoryService remembers", () => {
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 
-  it.effect("a receipt is undone from its JSON, however the viewer's ids are spelt", () =>
+  it.effect("gives a receipt that can be undone from its JSON, in any Unicode form of the viewer's ids", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const jose = Viewer.make({ userId: "José" })
@@ -136,7 +136,7 @@ describe("MemoryService remembers", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("Global is not written where that is denied, nor restored by a receipt", () =>
+  it.effect("fails for the global scope under globalWrites: deny, and a receipt cannot restore a global record", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -160,7 +160,7 @@ describe("MemoryService remembers", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
     }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
 
-  it.effect("without a model it is unsupported and says what to provide; turns are kept, and found by their words", () =>
+  it.effect("without a model fails with unsupported, but with `infer: false` keeps turns that recall finds by words", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {
@@ -174,7 +174,7 @@ describe("MemoryService remembers", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("a vector now is asked for; else it waits", () =>
+  it.effect("computes vectors only with `embed: true`; other texts stay pending", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -189,7 +189,7 @@ describe("MemoryService remembers", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(run()))
 
-  it.effect("a vector that cannot be made is told, and the memory is there", () =>
+  it.effect("keeps the record and publishes memory_degraded if the vector cannot be computed", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true }))

@@ -24,12 +24,12 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
     const law = (title: string, check: (resume: Resume.Service) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(Resume.Resume, check).pipe(Effect.provide(layer)))
 
-    law("a run never saved is None", (resume) =>
+    law("returns None for a run that was never saved", (resume) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
       }))
 
-    law("what was saved last goes on under the same spec, however it is written", (resume) =>
+    law("returns the last saved checkpoint under an equal spec, however that is written", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
         const saved = yield* resume.save("run-7", spec, at)
@@ -38,7 +38,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(yield* resume.resume("run-7", same), Option.some(saved))
       }))
 
-    law("drift is refused field by field, added and removed fields too", (resume) =>
+    law("fails on a changed spec and lists every changed, added and removed field", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const error = yield* Effect.flip(
@@ -61,7 +61,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "a run that was saved under the default limit of instruction files, the earlier one or this, goes on under it, and reads it back",
+      "accepts the default limit of instruction files of this and the earlier version for each other",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -86,7 +86,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("accept goes on where nothing but what is listed has changed, and a field covers what is below it", (resume) =>
+    law("accept continues if only the listed fields have changed, and a field covers those below it", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const drifted = resume.resume("run-7", {
@@ -104,14 +104,14 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         }
       }))
 
-    law("accept of a field does not cover the whole that holds it", (resume) =>
+    law("accept of a field does not cover the object that contains it", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", {}, at)
         const added = resume.resume("run-7", { memory: MemorySpec.make() })
         assert.deepStrictEqual(fields(yield* Effect.flip(added.pipe(Resume.accept(["memory.enabled"])))), ["memory"])
       }))
 
-    law("after accept and save, the new spec is the one that counts", (resume) =>
+    law("after accept and save compares with the new spec", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, at)
         const next = { ...spec, model: 1 }
@@ -121,7 +121,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(fields(yield* Effect.flip(resume.resume("run-7", spec))), ["model"])
       }))
 
-    law("no two runs share a checkpoint, whatever their ids are called", (resume) =>
+    law("keeps a separate checkpoint for each run id, also for ids that are similar as file names", (resume) =>
       Effect.gen(function*() {
         const tricky = [
           "Bob",
@@ -154,13 +154,13 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           }))
       }))
 
-    law("an id is one in NFC and NFD", (resume) =>
+    law("treats the NFC and NFD forms of a run id as one", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("é", spec, at)
         assert.isTrue(Option.isSome(yield* resume.resume("é".normalize("NFD"), spec)))
       }))
 
-    law("an illegal run, a spec that is no JSON and a negative turn are refused", (resume) =>
+    law("refuses an invalid run id, a spec that is not JSON and a negative turn", (resume) =>
       Effect.gen(function*() {
         const loop: { self?: unknown } = {}
         loop.self = loop
@@ -176,7 +176,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.strictEqual(yield* reason(resume.save("run-7", spec, { turn: -1, cursor: 0 })), "invalid_draft")
       }))
 
-    law("a ResumeError is JSON and back", (resume) =>
+    law("encodes a ResumeError as JSON and decodes it", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, at)
         const error = yield* Effect.flip(resume.resume("run-7", {}))
@@ -253,7 +253,7 @@ describe("Resume on a disk that fails", () => {
     )
 
   for (const onlyThat of [true, false]) {
-    it.effect(`${onlyThat ? "an error" : "a crash"} at any call leaves the checkpoint before or this one, whole, and is typed`, () =>
+    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or the new checkpoint whole, and a typed error`, () =>
       onDisk((directory, fs) =>
         Effect.gen(function*() {
           yield* saved(directory, 0)
@@ -277,7 +277,7 @@ describe("Resume on a disk that fails", () => {
       ))
   }
 
-  it.effect("what is acknowledged is on the disk: file before name, then the name", () =>
+  it.effect("save forces the file to disk before its name, and then the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         const disk = failing(fs, Infinity, true)
@@ -295,7 +295,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("an error leaves no temporary file", () =>
+  it.effect("a failed save leaves no temporary file", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         for (let n = 0; n < 10; n++) {
@@ -305,7 +305,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a temporary file that a killed process left is in nobody's way", () =>
+  it.effect("a temporary file of a killed process does not prevent saving", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         const seeded = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.withRandom(self, Random.make("same"))
@@ -318,7 +318,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a file that was changed, cut or moved to another run is corrupt, and named without its folder", () =>
+  it.effect("a changed, truncated or misplaced file fails with corrupt and its name without the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

@@ -32,7 +32,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "the least important go, then the oldest, and no more than are over the cap",
+      "forgets the least important records, then the oldest, and only those above the cap",
       (store) =>
         Effect.gen(function*() {
           for (
@@ -51,7 +51,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a change makes young again", (store) =>
+    law("treats an updated record as new", (store) =>
       Effect.gen(function*() {
         for (const body of ["a", "b", "c", "d"]) {
           yield* put(store, scrap(body, { id: id(body) }))
@@ -61,7 +61,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["b"])
       }))
 
-    law("a dry run says what would go, and nothing goes", (store) =>
+    law("as a dry run returns what it would forget, and forgets nothing", (store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 5; n++) yield* put(store, scrap(`${n}`))
         const would = yield* Retention.enforce(system, { dryRun: true })
@@ -72,7 +72,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "never a record that the policy does not name, of another scope, or of another tenant",
+      "never forgets a record of another kind, scope or tenant",
       (store) =>
         Effect.gen(function*() {
           const session = Viewer.make({ userId: "ada", sessionId: "s" })
@@ -93,7 +93,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "what has expired, is no longer true, or is an instruction neither counts nor goes",
+      "neither counts nor forgets expired records, closed records and instructions",
       (store) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -107,7 +107,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("what matters more by the time it would go stays, and another goes", (store) =>
+    law("keeps a record that became more important before it was forgotten, and forgets another", (store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 4; n++) {
           yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
@@ -122,7 +122,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual((yield* listed(store, ada)).toSorted(), ["0", "2", "3"])
       }))
 
-    law("beside writers and another of its kind, as many stay as may", (store) =>
+    law("leaves exactly as many as the cap when other writers and another Retention run at the same time", (store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
         const touch = (n: number) => store.update(ada, id(`${n}`), { importance: 1 }).pipe(Effect.option)
@@ -138,13 +138,13 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("Retention", () => {
-  it("the caps are the seed's", () => {
+  it("has the documented default caps", () => {
     const { entity, episodic, learning, semantic, user, vault } = MemoryKind
     assert.deepStrictEqual([episodic, semantic, entity, learning].map(({ cap }) => cap), [1_000, 10_000, 5_000, 100])
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
   })
 
-  it.effect("a thousand and one episodes are a thousand", () =>
+  it.effect("leaves a thousand of a thousand and one episodes", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(
@@ -157,7 +157,7 @@ describe("Retention", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect.prop(
-    "what stays is no less important than what goes, and of equals no older",
+    "keeps records no less important than those it forgets, and among equals no older",
     [
       FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
         maxLength: 20
@@ -197,8 +197,8 @@ const here = Layer.provideMerge(
 const scraps = (store: MemoryStore.Service, viewer = ada) =>
   Effect.forEach(["a", "b", "c"], (body) => put(store, draft(body, { kind: "scrap" }), viewer))
 
-describe("Retention where somebody listens", () => {
-  it.effect("tells each that went; a dry run tells none", () =>
+describe("Retention with MemoryEvents", () => {
+  it.effect("publishes each record that it forgets, and nothing in a dry run", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const events = yield* MemoryEvents.MemoryEvents
@@ -214,14 +214,14 @@ describe("Retention where somebody listens", () => {
       )
     }).pipe(Effect.provide(here)))
 
-  it.effect("needs nobody to listen", () =>
+  it.effect("works without MemoryEvents", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* scraps(store)
       assert.lengthOf(yield* Retention.enforce(system), 2)
     }).pipe(Effect.provide(Layer.provideMerge(MemoryStore.layerInMemory, single))))
 
-  it.scoped("as a layer keeps every tenant within its caps, at once and by the hour", () =>
+  it.scoped("as a layer enforces the caps of every tenant at once and every hour", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
@@ -242,7 +242,7 @@ describe("Retention where somebody listens", () => {
     }).pipe(Effect.provide(here)))
 })
 
-it.effect("a tenant within its caps costs retention one question, and no record is read", () =>
+it.effect("makes one call of the engine for a tenant within its caps, and reads no record", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {

@@ -39,8 +39,8 @@ const free: MemorySpec.Input = { writesPerTurn: 0, allowForget: true }
 const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
-describe("Sharing", () => {
-  it("lets a model write its user's scopes, every scope of a personal agent, and otherwise those with every id", () => {
+describe("Viewer.SharedWrites", () => {
+  it("lets a model write its user's scopes, all scopes of a personal agent, and otherwise scopes with all ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -58,7 +58,7 @@ describe("Sharing", () => {
     assert.deepStrictEqual(open(Viewer.system()), scopes)
   })
 
-  it.effect("refuses a model a new shared record as invalid_scope, an update or forget of one as not_owned, and changes nothing", () =>
+  it.effect("refuses a model's new shared record with invalid_scope, and a change of one with not_owned", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* MemoryService.MemoryService
@@ -98,7 +98,7 @@ describe("Sharing", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("opens the scopes in sharedWrites, at trust 2, which no other user's system prompt shows", () =>
+  it.effect("allows the scopes in sharedWrites at trust 2, which no other user's system prompt shows", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)
@@ -122,7 +122,7 @@ describe("Sharing", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("holds the pipeline to the same scopes, and asks no model if the scope is closed", () =>
+  it.effect("restricts MemoryPipeline to the same scopes, and asks no model if the scope is closed", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -144,7 +144,7 @@ describe("Sharing", () => {
       )
     )))
 
-  it.effect("extracts into the user, else the agent if there is no session or actor, else all ids; about: agent must be set", () =>
+  it.effect("makes extraction write to the user, else to the agent if there is no session or actor, else to all ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

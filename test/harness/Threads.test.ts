@@ -1,4 +1,4 @@
-/** The laws of threads, on every sort of store. */
+/** The laws of Threads, over every store. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -33,7 +33,7 @@ const over = (layer: Layer.Layer<MemoryStore.MemoryStore, unknown>) =>
   })
 
 describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
-  it.scoped("a thread gives its messages back in the order in which they were appended, page by page", () =>
+  it.scoped("returns messages in the order of their appending, page by page", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       assert.strictEqual(yield* threads.append(ada, "a", said(...numbered(0, 3))), 0)
@@ -48,7 +48,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual((yield* threads.messages(ada, "none")).items, [])
     }))
 
-  it.scoped("a message keeps its role, speaker, time, long text and data, and loses what injection put there", () =>
+  it.scoped("keeps role, speaker, time, long text and data of a message, without injected memory", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const long = "😀 word ".repeat(20_000)
@@ -68,7 +68,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents(items.slice(1)), ["Which tea?\n\n", "half \ufffd"])
     }))
 
-  it.scoped("a viewer reaches the threads of its own subject, in every session, and no other's", () =>
+  it.scoped("shows a viewer the threads of its own subject in every session, and no other's", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "shared name", said("of Ada"))
@@ -91,7 +91,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(nobody.reason, "invalid_scope")
     }))
 
-  it.scoped("messages are no memories: no viewer lists or finds them, and none is embedded", () =>
+  it.scoped("stores messages that no viewer lists or finds and that are not embedded", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("green tea"))
@@ -104,7 +104,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       }
     }))
 
-  it.scoped("threads are listed newest made first, page by page, without those that were deleted", () =>
+  it.scoped("lists threads newest first, page by page, without deleted ones", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const names = Array.from({ length: 12 }, (_, n) => `thread ${n}`)
@@ -123,7 +123,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(Option.getOrThrow(yield* threads.get(ada, "thread 3")).length, 2)
     }))
 
-  it.scoped("a fork has the messages before a place, and goes on by itself; a name that is taken changes nothing", () =>
+  it.scoped("fork copies the messages before a position into an independent thread, and refuses a name in use", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one", "two", "three"))
@@ -146,7 +146,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["new"])
     }))
 
-  it.scoped("an append refuses a value that is no message, a fork a place that is none, and neither keeps anything of the call", () =>
+  it.scoped("append refuses an invalid message and fork an invalid position, and neither keeps anything of the call", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one"))
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("a search finds what was said, also after more was said and in another process", () =>
+  it.scoped("search finds messages, also after later appends and in another process", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("I moved to Lisbon", "The weather is fine", "We had fish"))
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(places(yield* (yield* another).search(ada, "a", { text: "fish", limit: 1 })), [2])
     }))
 
-  it.scoped("a window has the newest messages that fit, begins with a user's, and says how many it leaves out", () =>
+  it.scoped("window returns the newest messages that fit, starting with a user's, and the number of those left out", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const turn = (n: number) => [
@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.search(ada, "a", { text: "question 7", limit: 1 }), 1)
     }))
 
-  it.scoped("appends of several processes at once are all there, each whole and in one order", () =>
+  it.scoped("append by several processes at once keeps every message, each batch whole and in one order", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       const processes = [threads, yield* another]
@@ -219,7 +219,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("purging all about a user erases its threads, and no other's", () =>
+  it.scoped("forgetAll with purge erases the user's threads, and no other's", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("secret", "x".repeat(100_000)))
@@ -245,7 +245,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
 })
 
 describe("Threads", () => {
-  it.scoped("a long thread is erased in several batches, and its messages with it", () =>
+  it.scoped("deletes a long thread with its messages in several batches", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(MemoryStore.layerInMemory)
       yield* threads.append(ada, "a", said(...numbered(0, 1_200)))
@@ -254,7 +254,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(items.map(({ data }) => data["row"]).sort(), ["owner", "page"])
     }))
 
-  it.scoped("more threads than a page of names holds are all listed", () =>
+  it.scoped("lists all threads if there are more than one row of names holds", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const names = Array.from({ length: 250 }, (_, n) => `thread ${n}`)
@@ -269,7 +269,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(found, names.toReversed())
     }))
 
-  it.scoped("an append and a page read as many rows in a long thread among many as in a short one", () =>
+  it.scoped("reads as many rows for an append and a page of a long thread among many as of a short one", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
       let rows = 0
@@ -306,7 +306,7 @@ describe("Threads", () => {
   it.scoped.each(
     [["in memory", inMemory], ["in SQLite", Sqlite.engine({ filename: ":memory:", poll: "1 hour" })]] as const
   )(
-    "%s an append, a page and a list cost among a thousand threads of 500 messages what they cost among ten of ten",
+    "%s append, page and list cost the same among a thousand long threads as among ten short ones",
     ([_, made]) =>
       Effect.gen(function*() {
         const calls: Array<Call> = []
@@ -343,7 +343,7 @@ describe("Threads", () => {
       })
   )
 
-  it.scoped("random courses of appends, forks, renames and deletions leave what a model of them says", () =>
+  it.scoped("holds after random appends, forks, renames and deletions what a simple model holds", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const { below, of } = random(5)

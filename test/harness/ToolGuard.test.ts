@@ -24,7 +24,7 @@ describe("MemoryService.guard", () => {
     MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
   const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
 
-  it.effect("a denial is an answer to the model and an event, from whatever fiber the tool is called", () =>
+  it.effect("returns a plugin's denial to the model and publishes it, whatever fiber calls the tool", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])
@@ -45,7 +45,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual((yield* tool.call({ text: "fine" })).data, "fine")
     }).pipe(Effect.provide(withPlugins(noSecrets))))
 
-  it.effect("plugins are asked in order, before the input is decoded, and the first denial stands", () =>
+  it.effect("asks plugins in order before the input is decoded, and stops at the first denial", () =>
     Effect.gen(function*() {
       const asked: Array<string> = []
       const plugin = (id: string, verdict: HarnessPlugin.Verdict): HarnessPlugin.HarnessPlugin => ({
@@ -71,7 +71,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
-  it.effect("the spec's limit holds: of concurrent calls one passes, until the turn starts anew", () =>
+  it.effect("lets one of concurrent calls pass under the spec's limit, until the next turn_start", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const memory = yield* service
@@ -94,7 +94,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* passed, 0)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("a call that failed validation is not counted; one that was refused or denied for another reason is", () =>
+  it.effect("does not count a call that failed validation, but one that was refused for another reason", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       for (const input of [null, {}, { text: 1 }, { text: "x", more: 1 }, { text: "" }]) {
@@ -104,7 +104,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({ text: "x" })), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("a call that failed validation after it had written something counts against the limit", () =>
+  it.effect("counts a call that failed validation after it had written something", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const half = MemoryTool.make({
@@ -124,7 +124,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({})), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("0 installs no limit, and a limit of one's own takes the place of the spec's", () =>
+  it.effect("has no limit with writesPerTurn 0, and a provided RateLimit replaces the spec's", () =>
     Effect.gen(function*() {
       const calls = Effect.gen(function*() {
         const tool = yield* guarded
@@ -140,7 +140,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* Effect.provide(calls, own), 3)
     }))
 
-  it.effect("the plugins are told of a turn's start and end and of a session's end, each of its viewer's", () =>
+  it.effect("tells plugins of turn_start, turn_end and session_end with their viewer", () =>
     Effect.gen(function*() {
       const told: Array<string> = []
       const listener = {
@@ -159,7 +159,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
     }))
 
-  it.effect("a plugin that dies breaks neither turn nor fiber; when asked, it has not said yes", () =>
+  it.effect("denies a call if a plugin dies, and a dying plugin breaks neither turn nor session", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const tool = yield* guarded
@@ -178,7 +178,7 @@ describe("MemoryService.guard", () => {
       }
     }))))
 
-  it.effect("a listener that never listens holds nobody up", () =>
+  it.effect("is not blocked by a subscriber of events that never reads", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const fiber = yield* Effect.fork(Stream.runForEach(memory.events, () => Effect.never))

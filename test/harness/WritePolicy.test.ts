@@ -9,7 +9,7 @@ import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, heard, reason, run, service } from "./Service.ts"
 
-describe("MemoryService, Global", () => {
+describe("global records in MemoryService", () => {
   const seed = Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const [rule] = yield* store.put(Viewer.system(), [{ scope: "global", kind: "feedback", body: "Use tabs" }])
@@ -45,7 +45,7 @@ describe("MemoryService, Global", () => {
       assert.isTrue(yield* memory.forget(rule.id))
     }).pipe(run(ada)))
 
-  it.effect("under deny every change of it is not_owned, and nothing is written", () =>
+  it.effect("cannot be changed under globalWrites: deny; every attempt fails with not_owned", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { rule } = yield* seed
@@ -58,7 +58,7 @@ describe("MemoryService, Global", () => {
       assert.deepStrictEqual((yield* memory.list({ kinds: ["feedback", "user"] })).items, [rule])
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
-  it.effect("under deny what was Global does not come back as that", () =>
+  it.effect("cannot be restored from another scope's record under globalWrites: deny", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -73,7 +73,7 @@ describe("MemoryService, Global", () => {
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
   for (const globalWrites of ["allow", "deny"] as const) {
-    it.effect(`under ${globalWrites} instructions are read_only`, () =>
+    it.effect(`that are instructions are read_only under globalWrites: ${globalWrites}`, () =>
       Effect.gen(function*() {
         const { file } = yield* seed
         for (const attempt of yield* attempts(file.id)) assert.strictEqual(yield* reason(attempt), "read_only")
@@ -82,7 +82,7 @@ describe("MemoryService, Global", () => {
 })
 
 describe("MemoryService under globalWrites: deny", () => {
-  it.effect("what was Global and is forgotten is not purged either", () =>
+  it.effect("refuses to purge a forgotten global record", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -97,7 +97,7 @@ describe("MemoryService under globalWrites: deny", () => {
 })
 
 describe("MemoryService.forgetAll", () => {
-  it.effect("forgets all that the filter means, whatever its limit, and nobody else's", () =>
+  it.effect("forgets all records that the filter selects, whatever its limit, and no other viewer's", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (let n = 0; n < 25; n++) yield* memory.put(draft(`tea ${n}`, { tags: n < 5 ? ["keep"] : ["go"] }))
@@ -109,7 +109,7 @@ describe("MemoryService.forgetAll", () => {
       assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
     }).pipe(run(ada)))
 
-  it.effect("with purge leaves nothing: no revision, and no tombstone of what was forgotten before", () =>
+  it.effect("with purge leaves no revision, and no tombstone of records forgotten before", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("with purge erases what the viewer sees of the trash and the filter means, and no other tombstone", () =>
+  it.effect("with purge erases the viewer's forgotten records that the filter selects, and no other tombstone", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -162,7 +162,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual((yield* memory.list({})).items.map(({ body }) => body), ["stays"])
     }).pipe(run(ada)))
 
-  it.effect("without purge leaves all of it restorable", () =>
+  it.effect("without purge leaves all records restorable", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const body of ["tea", "coffee"]) yield* memory.put(draft(body))
@@ -172,7 +172,7 @@ describe("MemoryService.forgetAll", () => {
       assert.sameMembers((yield* memory.list({})).items.map(({ body }) => body), ["tea", "coffee"])
     }).pipe(run(ada)))
 
-  it.effect("with purge takes what is closed, not yet true or expired as well", () =>
+  it.effect("with purge also erases closed, not yet valid and expired records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -185,7 +185,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("leaves instructions, and under deny what is Global, where they are", () =>
+  it.effect("leaves instructions, and under globalWrites: deny global records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

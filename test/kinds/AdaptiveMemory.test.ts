@@ -41,7 +41,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "the score is .4 recency, .3 importance and .3 relevance, and says what each was",
+      "scores by 0.4 recency, 0.3 importance and 0.3 relevance, and returns the components",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -59,7 +59,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "weights of a call are shares of their sum, and a half-life is the call's, too",
+      "normalises the weights of a call, and uses the call's half-life",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -79,7 +79,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a question that asks nothing weighs the same for all: 1 where there is none, .5 where it has no term",
+      "gives every record relevance 1 without a text, and 0.5 for a text without terms",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -91,7 +91,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("what is touched is recent again, without a revision", (memory, store) =>
+    law("treats a touched record as recent, without a new revision", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         yield* memory.touch(ada, id("relevant"))
@@ -109,7 +109,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "minScore is inclusive, the limit the best; zero, negative and NaN are refused",
+      "includes scores equal to minScore, limits to the best, and refuses zero, negative or NaN options",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a filter keeps out before the limit, and nobody is shown another's",
+      "filters before the limit, and shows no viewer another's records",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -145,7 +145,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("the store is not put in another order by being asked", (memory, store) =>
+    law("does not change the order of the store's list", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         const before = yield* store.list(ada, {})
@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(yield* store.list(ada, {}), before)
       }))
 
-    law("naughty strings are questions like any other", (memory, store) =>
+    law("scores for every string of the Big List of Naughty Strings within 0..1", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         for (const text of sampled(9).filter((text) => text.length < 1_000)) {
@@ -167,7 +167,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("AdaptiveMemory", () => {
-  it.effect("by vector the relevance is the cosine, and of both the more", () =>
+  it.effect("takes for relevance the cosine of a vector, and with a text the greater of both", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       yield* three(store)
@@ -195,7 +195,7 @@ describe("AdaptiveMemory", () => {
     }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
 
   it.effect.prop(
-    "scores lie in 0..1, in order, whatever is stored and asked",
+    "gives scores of 0..1 in descending order for random records and texts",
     [
       FastCheck.array(
         FastCheck.record({

@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "called by its parts; surest first, ties newest first, every clause honoured",
+    "retain names a belief by its parts; query filters and returns the most confident first, then the newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))
@@ -38,7 +38,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "a query orders by confidence or time, either way, and gives as many as it asks for",
+    "query orders by confidence or time, ascending or descending, up to its limit",
     (memory) =>
       Effect.gen(function*() {
         const ids = []
@@ -59,7 +59,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "revised it is the same belief, said better: as sure, and by its new name unless it has one of its own",
+    "revise keeps id and confidence, and renames the belief unless it has a summary of its own",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
@@ -78,7 +78,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "superseded it is closed, kept and history; the other stands in its place and leads to it",
+    "supersede closes the belief and puts another in its place, with a link to the closed one",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -108,7 +108,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "two that supersede it at once leave one in its place, and the other is told",
+    "two concurrent calls of supersede put one belief in its place, and the other call fails",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -124,7 +124,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "interrupted at any moment one is superseded whole or not at all",
+    "an interrupted supersede is done completely or not at all",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -141,7 +141,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "refused whole: what replaces it must be a belief, else nothing is superseded",
+    "supersede with an invalid belief changes nothing",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "reinforced by a share of what is missing, weakened by a share of what is there; concurrent changes all count",
+    "reinforce and weaken change confidence by a share of the distance to 1 or 0, and concurrent changes all count",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -176,7 +176,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "audit tells every change, when, why and on what evidence, however many the store keeps",
+    "audit lists every change with time, reason and evidence, even if the store keeps fewer revisions",
     (memory) =>
       Effect.gen(function*() {
         const proof = yield* retain(memory, "Oslo")
@@ -201,7 +201,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       })
   )
 
-  law("history is what it said before, newest first", (memory, store) =>
+  law("history lists the belief's earlier forms, newest first", (memory, store) =>
     Effect.gen(function*() {
       const bern = yield* retain(memory, "Bern")
       yield* memory.revise(ada, bern, { object: "Basel" }, because)
@@ -210,7 +210,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
     }))
 
-  law("the belief of another viewer is as good as absent", (memory) =>
+  law("every call on another viewer's belief answers as if it did not exist", (memory) =>
     Effect.gen(function*() {
       const bern = yield* retain(memory, "Bern")
       assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))
@@ -227,7 +227,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       ) assert.strictEqual(yield* reason<unknown>(change), "not_found")
     }))
 
-  law("naughty strings are parts and reasons like any other", (memory) =>
+  law("retain and weaken accept every string of the Big List of Naughty Strings", (memory) =>
     Effect.gen(function*() {
       for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {
         const { record } = yield* memory.retain(ada, belief(text))
@@ -240,7 +240,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
 
 describe("BeliefMemory", () => {
   it.effect.prop(
-    "confidence stays within 0..1, grows when reinforced and falls when weakened",
+    "keeps confidence within 0..1, raises it by reinforce and lowers it by weaken",
     [
       FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
       FastCheck.array(

@@ -13,7 +13,7 @@ const get = (memory: CoreMemory.Service, viewer: Viewer.Any) =>
   Effect.map(memory.getIdentity(viewer), Option.getOrUndefined)
 
 onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
-  law("without an identity there is none, no constraint, and none to update", (memory) =>
+  law("without an identity has no constraints, and updating them fails with not_found", (memory) =>
     Effect.gen(function*() {
       assert.isUndefined(yield* get(memory, pilot()))
       assert.deepStrictEqual(yield* memory.getConstraints(pilot()), [])
@@ -21,7 +21,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
     }))
 
   law(
-    "set again it is another, of the same record; the prompt stays where none is given",
+    "setIdentity replaces the identity in the same record, and keeps the prompt if none is given",
     (memory, store) =>
       Effect.gen(function*() {
         const { record } = yield* memory.setIdentity(pilot(), identity, "You fly.")
@@ -39,7 +39,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "constraints change alone, and concurrent changes leave one whole identity",
+    "updateConstraints changes constraints only, and concurrent changes leave one whole identity",
     (memory, store) =>
       Effect.gen(function*() {
         yield* Effect.all(
@@ -59,7 +59,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "it is the agent's, in every run and for every user that it works for; no other's",
+    "has one identity per agent, for all its runs and users, and none of another agent",
     (memory) =>
       Effect.gen(function*() {
         yield* memory.setIdentity(pilot({ userId: "ada", runId: "1" }), identity)
@@ -77,7 +77,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
       })
   )
 
-  law("naughty strings are names, roles and constraints like any other", (memory) =>
+  law("accepts every string of the Big List of Naughty Strings as name, role and constraint", (memory) =>
     Effect.gen(function*() {
       for (const text of sampled(20).filter((text) => text.length < 1_000)) {
         const data = { name: text, role: text, constraints: [text], capabilities: [text] }

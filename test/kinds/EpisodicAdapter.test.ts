@@ -48,7 +48,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("what an adapter ignores of a query and a viewer is held all the same, and its rows stay in their order", () => {
+  it.effect("enforces filters that the adapter ignores, and keeps the order of its rows", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
@@ -83,7 +83,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
   })
 
-  it.effect("an episode that names no type is a chat message, of an adapter that holds the types it is asked for as well", () => {
+  it.effect("treats an episode without a type as a chat message", () => {
     const row = (id: string, type?: string) => ({
       ...{ id, timestamp: 1, sourceEntity: "ada", context: id, emotionSnapshot: feeling, importance: 0.5 },
       ...(type !== undefined && { type })
@@ -109,7 +109,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("one that gives no list fails as well, and sinks no other leg", () =>
+  it.effect("fails with io if a call returns no list, and reports that leg beside the others", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -121,7 +121,7 @@ describe("EpisodicMemory.layerAdapter", () => {
       getReflections: () => Promise.resolve([])
     }))))
 
-  it.effect("a leg that is off is not asked of an adapter, and the turn fails where every leg that is on does", () => {
+  it.effect("does not call the adapter for a leg that is off, and fails if all other legs fail", () => {
     const asked: Array<string> = []
     const rejects = (name: string) => () => (asked.push(name), Promise.reject(new Error("down")))
     return Effect.gen(function*() {
@@ -141,7 +141,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("an adapter that rejects is io, told by the leg", () =>
+  it.effect("fails with io if the adapter rejects, and reports the failed leg", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -178,7 +178,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("an episode comes back as it was, numbers out of range clamped, and saved again it is one", () =>
+  it.effect("returns an episode as it was saved, with numbers clamped to their range, and saves it once", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))
@@ -207,7 +207,7 @@ describe("EpisodicMemory.toAdapter", () => {
       }
     }).pipe(provided))
 
-  it.effect("two reflections of one millisecond, with one id, are two; newest first", () =>
+  it.effect("keeps two reflections with one id and time apart, newest first", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const reflection = {
@@ -227,7 +227,7 @@ describe("EpisodicMemory.toAdapter", () => {
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.getReflections("ada")), [])
     }).pipe(provided))
 
-  it.effect("what is no episode is rejected", () =>
+  it.effect("rejects an invalid episode", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const error = yield* Effect.flip(Effect.tryPromise({ try: () => adapter.saveEpisode({}), catch: String }))

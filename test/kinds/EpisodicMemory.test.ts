@@ -53,7 +53,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           Effect.provide(EpisodicMemory.layer.pipe(Layer.provideMerge(layer)))
         ))
 
-    law("every field of a query is honoured before the limit", (memory) =>
+    law("applies every field of a query before the limit", (memory) =>
       Effect.gen(function*() {
         yield* TestClock.adjust(1_000)
         yield* memory.saveEpisode(
@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a limit, importance, score or type that cannot be is refused; zero too, but as the limit of a turn's leg",
+      "refuses an invalid limit, importance, score or type, and 0 except as the limit of a leg",
       (memory) =>
         Effect.gen(function*() {
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
@@ -117,7 +117,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "newest is by when it was, and within a millisecond the last that was written",
+      "orders by the time of the episode, and within a millisecond by the last write",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -133,7 +133,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("nobody's counterpart is shown what another's did, by no leg", (memory) =>
+    law("shows an actor nothing of another actor, in any leg", (memory) =>
       Effect.gen(function*() {
         yield* memory.saveEpisode(ada, said("ada told of her wedding"))
         yield* memory.saveEpisode(ada, said("ada gave a ring for the wedding", { type: "gift" }))
@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a turn that asks for types recalls episodes of those types alone, the related ones too",
+      "beforeTurn with types recalls episodes of those types only, related ones too",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))
@@ -181,7 +181,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an episode that names no type is a chat message: turns and queries that ask for chat messages find it, and no event is it",
+      "treats an episode without a type as a chat message, not as an event",
       (memory, store) =>
         Effect.gen(function*() {
           // as the pipeline keeps a turn, or a program a record
@@ -212,7 +212,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "what a belief memory reflects on, hindsights and counterfactuals, is no reflection of a turn",
+      "does not return reflections of BeliefMemory as reflections of a turn",
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
@@ -227,7 +227,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a limit of 0 switches a leg of a turn off, and no other", (memory) =>
+    law("turns off one leg of a turn with a limit of 0, and no other", (memory) =>
       Effect.gen(function*() {
         yield* memory.saveEpisode(ada, said("the lake"))
         yield* memory.saveReflection(ada, thought("I like lakes"))
@@ -245,7 +245,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual([block, failures], ["", []])
       }))
 
-    law("talk starves no event, and events no talk", (memory) =>
+    law("shares the limit of episodes between chat messages and events", (memory) =>
       Effect.gen(function*() {
         const event = { type: "gift" }
         yield* TestClock.adjust(1_000)
@@ -259,7 +259,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "what is recent is not related as well, and tags are no part of the question",
+      "does not return recent episodes as related ones again, and ignores tags in the message",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -274,7 +274,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("ids find what is there, in their order", (memory) =>
+    law("getByIds returns visible records in the order of the ids", (memory) =>
       Effect.gen(function*() {
         const [a, b] = yield* Effect.all([memory.saveEpisode(ada, said("a")), memory.saveEpisode(ada, said("b"))])
         const ids = [b.record.id, stableId("nobody"), a.record.id]
@@ -282,13 +282,13 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.isEmpty(yield* memory.getByIds(bob, ids))
       }))
 
-    law("what is undefined is none", (memory) =>
+    law("drops undefined fields", (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.saveEpisode(ada, said("x", { context: undefined, intensity: undefined }))
         assert.deepStrictEqual(record.data, { type: "chat_message" })
       }))
 
-    law("a turn is there for the next one, in the order they were said", (memory) =>
+    law("recalls earlier turns newest first at the next turn", (memory) =>
       Effect.gen(function*() {
         yield* times(20, (i) =>
           memory.afterTurn(ada, { episode: said(`turn ${i}`), reflection: thought(`thought ${i}`) }))
@@ -304,7 +304,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.isEmpty(yield* memory.failures)
       }))
 
-    law("naughty strings are episodes, questions and lines like any other", (memory) =>
+    law("accepts every string of the Big List of Naughty Strings as an episode, query and context", (memory) =>
       Effect.gen(function*() {
         const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
         for (const text of some) {
@@ -328,7 +328,7 @@ const store = (change: (store: MemoryStore.Service) => Partial<MemoryStore.Servi
 const broken = MemoryError.make("io", { op: "test", message: "the disk is gone" })
 
 describe("EpisodicMemory", () => {
-  it.effect("a leg that fails is told and sinks no other; all of them are a failure", () =>
+  it.effect("reports a leg that fails beside the others, and fails if all legs fail", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -353,7 +353,7 @@ describe("EpisodicMemory", () => {
       )
     ))
 
-  it.effect("afterTurn returns before it is saved, and the scope closes after", () =>
+  it.effect("afterTurn returns before the turn is saved, and closing the scope waits for it", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
       const scope = yield* Scope.make()
@@ -371,7 +371,7 @@ describe("EpisodicMemory", () => {
       }).pipe(Effect.provide(context))
     }))
 
-  it.effect("whoever is interrupted after a turn loses nothing of it", () =>
+  it.effect("saves a turn although the fiber that called afterTurn is interrupted", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       const turn = memory.afterTurn(ada, { episode: said("kept"), reflection: thought("kept, too") })
@@ -383,7 +383,7 @@ describe("EpisodicMemory", () => {
       assert.include(block, "kept, too")
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("a turn that is not saved is readable, and its reflection is saved all the same", () =>
+  it.effect("reports a turn that could not be saved, and saves its reflection nevertheless", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("\ud800"), reflection: thought("odd") })
@@ -392,7 +392,7 @@ describe("EpisodicMemory", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("with an embedder recall is hybrid, and a text without words is near to nothing", () =>
+  it.effect("with an Embedder recalls by words and vectors", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("we swam across the lake"))
@@ -406,7 +406,7 @@ describe("EpisodicMemory", () => {
       EpisodicMemory.layer.pipe(Layer.provide([MemoryStore.layerInMemory, Embedder.layerHash()]))
     )))
 
-  it.effect("an embedder that fails loses no episode, and the turn says so", () =>
+  it.effect("with a failing Embedder saves episodes, and reports the failed leg", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -422,7 +422,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("the harness may keep the history: nothing is stored, nothing recalled", () =>
+  it.effect("with layerExternal stores and recalls nothing", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })
@@ -431,7 +431,7 @@ describe("EpisodicMemory", () => {
       assert.strictEqual(yield* reason(memory.saveEpisode(ada, said("x"))), "unsupported")
     }).pipe(Effect.provide(EpisodicMemory.layerExternal)))
 
-  it.effect("the block has the seed's four sections, a line each, whatever is said", () =>
+  it.effect("renders a block of four sections with one line per record, whatever the text", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* TestClock.adjust(1)

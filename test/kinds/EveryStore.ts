@@ -1,4 +1,4 @@
-/** The laws of a kind, on every store there is. */
+/** Runs the laws of a kind on every store. */
 import { describe, it } from "@effect/vitest"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

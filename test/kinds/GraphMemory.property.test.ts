@@ -10,7 +10,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, id } from "../../src/testing/Sample.ts"
 
 /** Edits at random, and the same said plainly: a list of edges, each asked again every time. */
-describe("GraphMemory and a naive model", () => {
+describe("GraphMemory and a simple model", () => {
   const viewers = [ada, bob, Viewer.make({}), Viewer.make({ userId: "ada", reach: "within" })]
   const scopes = ["global", { userId: "ada" }, { userId: "bob" }] as const
   const nodes = Array.from({ length: 8 }, (_, n) => ({ id: id(`node ${n}`), scope: scopes[n % 3]! }))
@@ -90,7 +90,7 @@ describe("GraphMemory and a naive model", () => {
   }
 
   it.effect.prop(
-    "say the same to every viewer, whatever was done before",
+    "give every viewer the same answers after random changes",
     [
       FastCheck.array(edit, { minLength: 20, maxLength: 60 }),
       FastCheck.array(question, { minLength: 8, maxLength: 8 })

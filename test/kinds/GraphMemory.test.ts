@@ -50,7 +50,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "an entity is called by its name, and what holds between two is seen from both ends",
+      "addEntity names the record after the entity, and relationships are seen from both ends",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -75,7 +75,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "one per from, to and type: again has the new weight, and the same again is no revision",
+      "relate keeps one relationship per from, to and type, updates its weight, and writes nothing if it is equal",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "both ends must be there and be two, a weight lies in 0..1, a type is no blank; else nothing is written",
+      "relate refuses missing or equal ends, a weight outside 0..1 and a blank type",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -115,7 +115,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("nearest first and each once, along a shortest way; round a circle it ends", (graph) =>
+    law("traverse returns each entity once, nearest first, and ends in a cycle", (graph) =>
       Effect.gen(function*() {
         yield* small(graph)
         yield* relate(graph, "d", "knows", "a", 0.1)
@@ -128,7 +128,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a walk from what is no visible entity is empty, as from one that is related to nothing",
+      "traverse from an unknown, invisible or unrelated entity is empty",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
@@ -143,7 +143,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a depth, limit or weight that is out of range is refused: a walk of more than 5 hops, a path of less than one",
+      "traverse and findPath refuse a depth, limit or weight out of range",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -164,7 +164,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a walk by types goes forwards only, and ends where they end", (graph) =>
+    law("queryByPath follows the given types forwards only", (graph) =>
       Effect.gen(function*() {
         yield* small(graph)
         const walk = (from: string, ...types: ReadonlyArray<string>) =>
@@ -176,7 +176,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(yield* walk("nobody"), [])
       }))
 
-    law("a path is found however long it is", (graph) =>
+    law("findPath finds a path of any length up to maxDepth", (graph) =>
       Effect.gen(function*() {
         const chain = Array.from({ length: 31 }, (_, n) => `n${n}`)
         for (const name of chain) yield* add(graph, name)
@@ -190,7 +190,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a search for a path visits no more entities than it is told, and fails where there may be one beyond",
+      "findPath visits no more than maxVisits entities, and fails if a path may lie beyond",
       (graph, store) =>
         Effect.gen(function*() {
           for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
@@ -213,7 +213,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a search for a path counts linked records that are no entities as visits, and reads no more of them",
+      "findPath counts linked records that are no entities as visits, and does not follow them",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -234,7 +234,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a shortest path is found within maxDepth, in either direction unless said", (graph) =>
+    law("findPath finds a shortest path within maxDepth, in both directions by default", (graph) =>
       Effect.gen(function*() {
         yield* small(graph)
         const path = (from: string, to: string, options: GraphMemory.PathSearch = {}) =>
@@ -256,7 +256,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "what is forgotten takes its relationships with it, and does not bring them back",
+      "forget removes the entity's relationships, and adding it again does not restore them",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -270,7 +270,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "relating and forgetting at once leaves no relationship without an end",
+      "concurrent relate and forget leave no relationship without an end",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")
@@ -287,7 +287,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("of relationships said at once none is lost", (graph) =>
+    law("concurrent calls of relate lose no relationship", (graph) =>
       Effect.gen(function*() {
         const names = Array.from({ length: 20 }, (_, n) => `n${n}`)
         yield* Effect.forEach(["hub", ...names], (name) => add(graph, name))
@@ -296,7 +296,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a name in a body is a relationship, which the body alone takes back",
+      "a [[name]] in a body is a relationship that only an edit of the body removes",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })
@@ -309,7 +309,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("walks go through entities only", (graph, store) =>
+    law("traverse passes through entities only", (graph, store) =>
       Effect.gen(function*() {
         yield* small(graph)
         const links = [{ to: id("a"), type: "about", weight: 1 }, { to: id("b"), type: "about", weight: 1 }]
@@ -322,7 +322,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "nobody walks through, relates to or forgets what he does not see, nor is his touched by others",
+      "a viewer can neither traverse, relate nor forget entities that it does not see",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "shared", { scope: "global" })
@@ -348,7 +348,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("what expired or was closed is no end of anything", (graph, store) =>
+    law("expired and closed entities are no ends of relationships", (graph, store) =>
       Effect.gen(function*() {
         yield* small(graph)
         yield* store.update(ada, id("b"), { expiresAt: 1_000 })
@@ -361,7 +361,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a search goes on to what is linked to its hits: half at each hop unless it weighs the graph otherwise, times the weight, and within the query",
+      "search extends its hits to linked entities at half the score per hop, times the weight, within the query",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })
@@ -398,7 +398,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("naughty strings are names, types and properties like any other", (graph) =>
+    law("accepts every string of the Big List of Naughty Strings as name, type and property", (graph) =>
       Effect.gen(function*() {
         yield* add(graph, "hub")
         const some = sampled(7).filter((text) => text.trim() !== "" && text.length < 1_000)
@@ -420,7 +420,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("GraphMemory", () => {
-  it.effect("what another writer says meanwhile is not lost when an end is forgotten", () =>
+  it.effect("forget keeps a link that another writer adds at the same time", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let isFirst = true

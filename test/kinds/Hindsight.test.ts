@@ -28,7 +28,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   })
 
   law(
-    "hindsight weakens what it corrects, says so in its audit, and is kept with its lessons",
+    "applyHindsight weakens the beliefs that it corrects, records it in their audit, and stores its lessons",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -58,7 +58,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "hindsight on a belief that is not held, or by no share, changes nothing and is not kept",
+    "applyHindsight on an unknown or superseded belief changes nothing",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -73,7 +73,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a hindsight that corrects a record of its own id, or lacks a part, is refused and keeps nothing",
+    "applyHindsight refuses a hindsight with the id of a belief or without a required part",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a hindsight that is applied again with its id changes nothing, and overwrites no other record",
+    "applyHindsight with an id already applied changes nothing, and overwrites no other record",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -115,7 +115,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "the audit of a belief that others see says nothing of a hindsight that they do not see but its id",
+    "the audit of a shared belief reveals only the id of a hindsight that the viewer does not see",
     (memory) =>
       Effect.gen(function*() {
         const [mine, yours] = [ada, bob].map(({ userId }) => Viewer.make({ userId: userId!, agentId: "bot" }))
@@ -131,7 +131,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual in a shared scope names no belief of a narrower one",
+    "a counterfactual in a shared scope names no belief of a narrower scope",
     (memory) =>
       Effect.gen(function*() {
         const mine = Viewer.make({ userId: "ada", agentId: "bot" })
@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "reflections of others are neither hindsights nor counterfactuals, whatever their trigger is",
+    "other reflections are neither hindsights nor counterfactuals, whatever their trigger",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual names the beliefs that it would change, and says later what came of it",
+    "createCounterfactual names the beliefs that it concerns, and validateCounterfactual adds the outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "statistics count what a viewer sees: by level, by source, what was superseded, and every change",
+    "statistics count the viewer's beliefs by confidence, by source and by state, and all changes",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -231,7 +231,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruning forgets what was superseded before a time, and nothing that is held",
+    "pruneSuperseded forgets beliefs superseded before the given time, and no current belief",
     (memory) =>
       Effect.gen(function*() {
         const chain = [yield* retain(memory, "Bern")]
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruning leaves a belief that is held until a later time, or again since it was read, or that may not be written",
+    "pruneSuperseded keeps beliefs that are valid until later, valid again, or that may not be written",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

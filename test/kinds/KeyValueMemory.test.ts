@@ -42,7 +42,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a value stays until it is deleted, and setting its key again replaces it in the same record",
+      "keeps a value until it is deleted, and set replaces it in the same record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
@@ -67,7 +67,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "null, false, 0 and the empty text are values; undefined, at any depth, and what is no JSON are refused",
+      "accepts null, false, 0 and \"\" as values, and refuses undefined at any depth and values that are not JSON",
       (memory) =>
         Effect.gen(function*() {
           for (const value of [null, false, 0, "", {}, []]) {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "from its end on an entry is invisible everywhere; one that is past already stores and changes nothing",
+      "hides an entry from its expiresAt on, and ignores a set whose expiresAt is past",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -126,7 +126,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("what is said of an entry comes back with it, a level as its number", (memory) =>
+    law("returns the metadata of an entry, with an importance level as its number", (memory) =>
       Effect.gen(function*() {
         const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
         yield* memory.set(ada, "a", 1, { ...metadata, importance: "critical" })
@@ -144,7 +144,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "clear and prune keep to their namespace and viewer, and to what they are told",
+      "clear and prune remove only what they select in their namespace and of their viewer",
       (memory, store) =>
         Effect.gen(function*() {
           const other = yield* inNamespace("other", store)
@@ -174,7 +174,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is the record that its scope, namespace and key make: one that says another is none, until it is set again",
+      "ignores a record whose data names another namespace or key, until the key is set again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)
@@ -202,7 +202,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "of concurrent writers of one key one is last, and there is one record",
+      "leaves one record with the last value of concurrent writers of a key",
       (memory, store) =>
         Effect.gen(function*() {
           const values = Array.from({ length: 20 }, (_, n) => n)
@@ -218,7 +218,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "each sees its own keys: by user, by tenant, by session, and everyone those of everyone",
+      "separates keys by user, tenant and session",
       (memory) =>
         Effect.gen(function*() {
           const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
@@ -247,7 +247,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a batch is written whole or not at all, and of one key twice the later counts",
+      "batchWrite writes all entries or none, and the later of two equal keys counts",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, [])
@@ -262,7 +262,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "found by words of key, value and tags; hostile queries find nothing or something, and break nothing",
+      "search finds entries by words of key, value and tags, and accepts any text",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "release", { notes: ["ships 10.104.22", "before winter"] })
@@ -285,7 +285,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "naughty strings are keys and values like any other, 100 KB too; and no key is another",
+      "accepts every string of the Big List of Naughty Strings and 100 KB as key or value, and keeps keys apart",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)
@@ -310,7 +310,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("more than a page of them are all there", (memory) =>
+    law("returns more entries than a page of the store holds", (memory) =>
       Effect.gen(function*() {
         yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
         assert.strictEqual(yield* memory.size(ada), 1_100)
@@ -320,7 +320,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     it.effect.prop(
-      "whatever is done, it answers as a Map does",
+      "answers random actions like a Map",
       [FastCheck.array(action, { maxLength: 25 })],
       ([actions]) =>
         Effect.gen(function*() {
@@ -371,7 +371,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("KeyValueMemory", () => {
-  it.effect("what is written while others are pruned stays", () =>
+  it.effect("prune keeps an entry that is written at the same time", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* inNamespace("settings", store)
@@ -393,7 +393,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("is platform's KeyValueStore for one viewer, and takes over what one of platform's has", () =>
+  it.effect("provides the platform's KeyValueStore for one viewer, and copies entries from another one", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore
@@ -417,7 +417,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* memory.size(bob), 1)
     }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
 
-  it.effect("is seed 4's backend for one viewer, as its own tests want it, and takes over what one has", () =>
+  it.effect("provides a promise backend for one viewer, and copies entries from another one", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* MemoryStore.MemoryStore

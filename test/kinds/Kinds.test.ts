@@ -1,4 +1,4 @@
-/** What holds for every kind alike, by its own operations: any text comes back, nobody else's is there, nothing is lost. */
+/** Laws of every kind, by its own operations: any text is returned unchanged, other viewers see nothing, nothing is lost. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -292,7 +292,7 @@ const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect
 
 describe("every kind", () => {
   law(
-    "says what was said to it, whatever it was",
+    "returns every text as it was written",
     (store) =>
       each(store, (kind, name) =>
         Effect.forEach(texts, (text, n) =>
@@ -303,7 +303,7 @@ describe("every kind", () => {
           })))
   )
 
-  law("answers another as if it were empty, and lets him change nothing", (store) =>
+  law("answers another viewer as if it were empty, and lets it change nothing", (store) =>
     Effect.gen(function*() {
       yield* each(store, (kind, name) => kind.write(one, id(name)))
       const dump = Effect.map(store.list(system, all), ({ items }) => items)
@@ -337,7 +337,7 @@ describe("every kind", () => {
     }))
 
   law(
-    "answers as if it were empty, from the millisecond on in which all of it expires",
+    "answers as if it were empty from the expiresAt of all its records on",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -355,7 +355,7 @@ describe("every kind", () => {
       })
   )
 
-  it.scoped("answers after a restart as before", () =>
+  it.scoped("answers the same after a restart", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = (store: typeof MemoryStore.Service) =>

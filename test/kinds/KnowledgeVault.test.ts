@@ -14,7 +14,7 @@ const store = (
 const titles = (all: ReadonlyArray<{ readonly data: KnowledgeVault.VaultEntry }>) => all.map(({ data }) => data.title)
 
 onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.layer, (law) => {
-  law("called by its title; found by category, by importance, and by its words", (memory) =>
+  law("names a record by its title, and finds it by category, importance and words", (memory) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, "Monorepo", "decision", { importance: 1, body: "One place for all." })
       assert.deepInclude(record, { summary: "Monorepo", kind: "vault", body: "One place for all." })
@@ -31,7 +31,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
     }))
 
   law(
-    "what is archived is of that category only, and still found; twice is as good as once",
+    "archive moves a record to the category archive, where search still finds it, and is idempotent",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo", "decision", { body: "One place" })
@@ -46,7 +46,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "what has expired is nowhere, and takes nothing that lives with it; what is past already is refused",
+    "hides an expired record everywhere, and refuses an expiresAt that is past",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -60,7 +60,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
       })
   )
 
-  law("pruning what has expired leaves all that lives", (memory, db) =>
+  law("compact erases the expired record and keeps all others", (memory, db) =>
     Effect.gen(function*() {
       for (let n = 0; n < 20; n++) yield* store(memory, `e${n}`, "insight", n === 7 ? { expiresAt: 10 } : {})
       yield* TestClock.adjust("1 hour")
@@ -68,7 +68,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
       assert.lengthOf(yield* memory.findByCategory(ada, "insight"), 19)
     }))
 
-  law("another's is neither found nor archived; hostile queries break nothing", (memory) =>
+  law("neither finds nor archives another viewer's record, and accepts any search text", (memory) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, "Monorepo")
       assert.deepStrictEqual(yield* memory.findByCategory(bob, "insight"), [])

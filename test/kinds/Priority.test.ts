@@ -12,8 +12,8 @@ const components = FastCheck.record({ recency: unit, importance: unit, relevance
 const weights = FastCheck.record({ recency: weight, importance: weight, relevance: weight }, { requiredKeys: [] })
 const names = ["recency", "importance", "relevance"] as const
 
-describe("Priority", () => {
-  it("by default .4, .3, .3; what is said is made shares of 1, be it large or small", () => {
+describe("AdaptiveMemory's priority", () => {
+  it("has the weights 0.4, 0.3 and 0.3 by default, and normalises given weights to a sum of 1", () => {
     for (const name of names) {
       assert.closeTo(AdaptiveMemory.sharesOf()![name], AdaptiveMemory.defaultPriority[name], 1e-12)
     }
@@ -27,7 +27,7 @@ describe("Priority", () => {
     assert.isUndefined(AdaptiveMemory.sharesOf({ recency: 0, importance: 0, relevance: 0 }))
   })
 
-  it("the score lies in 0..1 and is no less where one component is more", () => {
+  it("lies in 0..1 and never falls when a component rises", () => {
     FastCheck.assert(
       FastCheck.property(weights, components, components, (weights, a, b) => {
         const shares = AdaptiveMemory.sharesOf(weights)
@@ -44,7 +44,7 @@ describe("Priority", () => {
     )
   })
 
-  it("recency halves with every half-life down to .1, and is 1 of what is yet to come", () => {
+  it("halves recency with each half-life down to 0.1, with 1 for the future", () => {
     const day = AdaptiveMemory.defaultHalfLife
     const old = record("a", { createdAt: 0 })
     const at = (now: number, accessedAt?: number) => AdaptiveMemory.recencyAt(old, { accessedAt, halfLife: day, now })
@@ -64,7 +64,7 @@ describe("Priority", () => {
     )
   })
 
-  it("relevance is the share of the question's terms; of a question without any it is .5, never NaN", () => {
+  it("takes for relevance the share of the text's terms that the record has, and 0.5 without terms", () => {
     const { index, query } = Analyzer.make()
     const tea = record("tea", { summary: "Green tea", body: "from Japan", tags: ["drink"] })
     const relevance = (text: string) => AdaptiveMemory.coverageBy(new Set(query(text)), index)(tea)

@@ -24,7 +24,7 @@ const find = (memory: ProceduralMemory.Service, context: string) =>
 
 onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMemory.layer, (law) => {
   law(
-    "called by its name; at most 100 steps, and no more successes than executions",
+    "names a procedure by its name, and refuses more than 100 steps or more successes than executions",
     (memory, db) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* store(memory, "deploy")).record.summary, "deploy")
@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "those with a trigger in the context, whatever the case, most successful first",
+    "findProcedures returns procedures with a trigger in the context, ignoring case, most successful first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])
@@ -66,14 +66,14 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       })
   )
 
-  law("more than a page of them are all looked at", (memory, db) =>
+  law("findProcedures considers more procedures than a page of the store holds", (memory, db) =>
     Effect.gen(function*() {
       const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
       yield* db.put(ada, Array.from({ length: 120 }, (_, n) => draft(`${n}`, { kind: "procedural", data })))
       assert.lengthOf(yield* find(memory, "deploy"), 120)
     }))
 
-  law("executions at once are all counted", (_, db) =>
+  law("recordExecution counts all concurrent executions", (_, db) =>
     Effect.gen(function*() {
       const memory = yield* Effect.provideService(ProceduralMemory.make, MemoryStore.MemoryStore, interleaved(db))
       const { record } = yield* store(memory, "deploy")
@@ -86,7 +86,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       assert.strictEqual(ProceduralMemory.successRate(data), 21 / 31)
     }))
 
-  law("another's, and what is no procedure, is not found", (memory, db) =>
+  law("recordExecution does not find another viewer's procedure, nor a record that is no procedure", (memory, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, "deploy")
       assert.strictEqual(yield* reason(memory.recordExecution(bob, record.id, true)), "not_found")
@@ -97,7 +97,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
 })
 
 describe("ProceduralMemory", () => {
-  it.effect.prop("the running success rate is that of counting", [
+  it.effect.prop("successRate is that of counting successes and executions", [
     FastCheck.array(FastCheck.boolean(), { maxLength: 30 })
   ], ([outcomes]) =>
     Effect.gen(function*() {

@@ -12,7 +12,7 @@ const locations = (all: ReadonlyArray<{ readonly data: ResourceMemory.Resource }
 
 onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.layer, (law) => {
   law(
-    "called by its location, of low importance; found by type, by part of where it is, and by its words",
+    "names a resource by its location, with importance 0.25, and finds it by type, part of the location and words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "docs/guide.md", { size: 10, mimeType: "text/markdown" })
@@ -35,14 +35,14 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
       })
   )
 
-  law("all of them, however many", (memory) =>
+  law("finds all resources, however many", (memory) =>
     Effect.gen(function*() {
       for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
       assert.lengthOf(yield* memory.findByType(ada, "file"), 30)
       assert.lengthOf(yield* memory.findByLocation(ada, "file"), 30)
     }))
 
-  law("what is used is told, and makes no revision", (memory, db) =>
+  law("touch counts a use without a revision", (memory, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, "a")
       yield* TestClock.adjust(50)
@@ -53,7 +53,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
     }))
 
   law(
-    "another's is not found; a resource without a place is none; hostile queries break nothing",
+    "hides another viewer's resources, refuses a blank location, and accepts any search text",
     (memory) =>
       Effect.gen(function*() {
         yield* store(memory, "a")

@@ -29,7 +29,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a session begins with the surest learnings of those before, from .5 on, ties newest first",
+      "start loads learnings of earlier sessions with confidence 0.5 or more, most confident first, then newest",
       (sessions) =>
         Effect.gen(function*() {
           yield* Effect.scoped(Effect.gen(function*() {
@@ -52,7 +52,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("of the last ten sessions, and twenty at most", (sessions) =>
+    law("start loads from the last ten sessions, and at most twenty learnings", (sessions) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
           const session = yield* sessions.start(ada, `s${n}`)
@@ -65,7 +65,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "what the running session learnt is found, by its words, context and solution",
+      "search finds learnings of the running session by text, context and solution",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -85,7 +85,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("several run at once and see each other's; two of one id are one", (sessions, store) =>
+    law("concurrent sessions find each other's learnings, and two with one id are one session", (sessions, store) =>
       Effect.gen(function*() {
         const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
           concurrency: "unbounded"
@@ -101,7 +101,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "closing the scope ends it: nothing more is recorded, and nothing that was is lost",
+      "closing the scope ends the session: it refuses records and keeps those it has",
       (sessions, store) =>
         Effect.gen(function*() {
           const scope = yield* Scope.make()
@@ -119,7 +119,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a task keeps its issue, its challenges and its duration, an error the files that it is about, and is found by them",
+      "keeps issue, challenges and duration of a task and the files of an error, and finds them",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "of two ends at once one is, and a clock that was set back makes it no shorter than nothing",
+      "ends once for two concurrent ends, and has no negative duration if the clock was set back",
       (sessions) =>
         Effect.gen(function*() {
           yield* TestClock.adjust("1 hour")
@@ -170,7 +170,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "blank texts, and challenges that are no texts, are refused",
+      "refuses blank texts, and challenges that are no texts",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -183,7 +183,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a session that is ended with a summary says how long it took, and records nothing more",
+      "end with a summary stores the duration, and the session then refuses records",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -209,7 +209,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("solutions come newest first, of errors only", (sessions) =>
+    law("getRecentErrorSolutions returns solutions of errors only, newest first", (sessions) =>
       Effect.gen(function*() {
         const session = yield* sessions.start(ada, "s1")
         for (let n = 0; n < 12; n++) {
@@ -229,7 +229,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         }
       }))
 
-    law("what is no learning is refused, and nothing is written", (sessions, store) =>
+    law("refuses an invalid learning or session id and writes nothing", (sessions, store) =>
       Effect.gen(function*() {
         const session = yield* sessions.start(ada, "s1")
         for (const text of ["", " \n\t"]) {
@@ -247,7 +247,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "shows a viewer its own sessions, and none of another or a narrower scope",
+      "shows a viewer its own sessions, and none of another or narrower scope",
       (sessions, store) =>
         Effect.gen(function*() {
           const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
@@ -282,7 +282,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer without ids is shown nothing of anybody's sessions, its own earlier ones included",
+      "shows a viewer without ids no session",
       (sessions, store) =>
         Effect.gen(function*() {
           const nobody = Viewer.make({})
@@ -309,7 +309,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("naughty strings are learnt, and asked for, like any other", (sessions) =>
+    law("accepts every string of the Big List of Naughty Strings as a learning and a query", (sessions) =>
       Effect.gen(function*() {
         const session = yield* sessions.start(ada, "s1")
         const some = sampled(11).filter((text) => text.trim() !== "" && text.length < 1_000)
@@ -328,7 +328,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("SessionMemory", () => {
-  it.scoped("of a session the last 500 learnings and 200 errors stay, however often it is begun again", () =>
+  it.scoped("keeps the last 500 learnings and 200 errors of a session, however often it is resumed", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const count = (type: string) =>
@@ -361,7 +361,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("two that run under one id keep 200 errors together, and none of a narrower session's go", () =>
+  it.scoped("keeps 200 errors together in two sessions with one id, and none of a narrower session is lost", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "called by its action, at the time it says or now; a failure matters more unless it says",
+    "names an episode by its action, dates it now by default, and gives a failure higher importance",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -49,7 +49,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("latest first by when they happened, every clause honoured before the limit", (memory) =>
+  law("queryEpisodes returns the latest first, and filters before the limit", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       const query = (query: TaskMemory.EpisodeQuery) => Effect.map(memory.queryEpisodes(ada, query), actions)
@@ -63,7 +63,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       assert.deepStrictEqual(yield* query({ since: 201, until: 299 }), [])
     }))
 
-  law("0 is a time and no limit", (memory) =>
+  law("queryEpisodes accepts 0 as a time and refuses it as a limit", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       assert.lengthOf(yield* memory.queryEpisodes(ada, { since: 0 }), 3)
@@ -78,7 +78,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "asking changes no order, and what is asked of it before is asked of it after",
+    "queryEpisodes changes neither the store's order nor later answers",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -91,7 +91,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "similar is what shares words, with no score that is no number; hostile tasks break nothing",
+    "getSimilarEpisodes finds tasks that share words, with scores of 0..1, for any text",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -106,7 +106,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("recent failures are failures, latest first, ten of them", (memory) =>
+  law("getRecentFailures returns failures only, latest first, ten by default", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       for (let n = 0; n < 11; n++) yield* record(memory, `f${n}`, { outcome: "failure" }, { validAt: 500 - n })
@@ -118,7 +118,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "what is no task and what is another's is none of it, and takes nobody's place",
+    "ignores other episodes and other viewers' tasks, which do not use up the limit",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)

@@ -37,7 +37,7 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("TypedMemory", () => {
-  law("data is typed here and JSON in the store", (recipes, store) =>
+  law("decodes data in its results and stores it as JSON", (recipes, store) =>
     Effect.gen(function*() {
       const { data, record } = yield* recipes.put(ada, soup)
       assert.deepStrictEqual(data, soup.data)
@@ -48,7 +48,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "search, list and get know this kind only, and what is not of it is as good as absent",
+    "searches, lists and gets its own kind only, and treats other records as absent",
     (recipes, store) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -70,7 +70,7 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("a filter reaches into data", (recipes) =>
+  law("list filters by fields of data", (recipes) =>
     Effect.gen(function*() {
       yield* recipes.put(ada, soup)
       yield* recipes.put(ada, { ...soup, body: "Bread", data: { ...soup.data, minutes: 90 } })
@@ -79,7 +79,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "data that its Schema refuses is invalid_draft, every issue said and nothing written",
+    "put and update refuse data that the Schema refuses, with every issue, and write nothing",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -93,7 +93,7 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("data that does not decode is corrupt, and says which record", (_, store) =>
+  law("fails with corrupt and the record's id if stored data does not decode", (_, store) =>
     Effect.gen(function*() {
       const Dish = MemoryKind.make({ name: "dish" })
       const Strict = MemoryKind.make({ name: "dish", schema: Schema.Struct({ serves: Schema.Int }) })
@@ -113,7 +113,7 @@ describe("TypedMemory", () => {
       }
     }))
 
-  law("an optional field that is undefined is none, however deep", (_, store) =>
+  law("drops optional fields that are undefined at any depth", (_, store) =>
     Effect.gen(function*() {
       const Optional = Schema.optional(Schema.Struct({ b: Schema.optional(Schema.Int) }))
       const Trip = MemoryKind.make({
@@ -127,7 +127,7 @@ describe("TypedMemory", () => {
       assert.deepStrictEqual(after.record.data, { a: {}, all: [] })
     }))
 
-  law("what the Schema does not name survives a change", (recipes, store) =>
+  law("keeps fields of data that the Schema does not name", (recipes, store) =>
     Effect.gen(function*() {
       const [put] = yield* store.put(ada, [{
         scope,
@@ -139,7 +139,7 @@ describe("TypedMemory", () => {
       assert.deepInclude(record.data, { minutes: 2, note: "hot" })
     }))
 
-  law("modify is read, change, write: of concurrent ones none is lost", (_, store) =>
+  law("modify loses no update of concurrent calls", (_, store) =>
     Effect.gen(function*() {
       const slow = {
         ...store,
@@ -154,7 +154,7 @@ describe("TypedMemory", () => {
       assert.strictEqual(after.record.revision, 41)
     }))
 
-  law("update takes ifRevision, and leaves what it does not name", (recipes) =>
+  law("update respects ifRevision, and leaves fields that it does not name", (recipes) =>
     Effect.gen(function*() {
       const { record } = yield* recipes.put(ada, soup)
       const { data } = yield* recipes.update(ada, record.id, { body: "Pea soup" }, { ifRevision: 1 })
@@ -163,7 +163,7 @@ describe("TypedMemory", () => {
       assert.deepInclude(error, { reason: "conflict", detail: { expected: 1, actual: 2 } })
     }))
 
-  law("another's record is absent", (recipes) =>
+  law("treats another viewer's record as absent", (recipes) =>
     Effect.gen(function*() {
       const { record } = yield* recipes.put(ada, soup)
       assert.deepStrictEqual(yield* recipes.get(bob, record.id), Option.none())
