@@ -28,7 +28,7 @@ const subjectsOf = (source: string): ReadonlyArray<string> =>
   ) // the group is part of every match
 
 describe("docs/compat.md", () => {
-  it.each(seeds)("%s: each row says what differs and why, and names a test that is there, and whose it is", (seed) => {
+  it.each(seeds)("lists for %s rows that say what differs and why, and name an existing test", (seed) => {
     const rows = rowsOf(seed)
     assert.isAbove(rows.length, 3)
     for (const [theirs, ours, reason, held, ...rest] of rows) {

@@ -1,4 +1,4 @@
-/** What Deuz's memory does, asked of ours by its own signatures. */
+/** The behaviour of Deuz's memory, tested through its own signatures. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -70,13 +70,13 @@ const adding = (text: string) => model([text], () => [{ event: "ADD", text }])
 for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "memory" || name === "markdown")) {
   const law = lawOn(layer)
   describe(`Deuz's store (${name})`, () => {
-    law("a scope without an id is refused", ({ deuz }) =>
+    law("refuses a scope without an id", ({ deuz }) =>
       Effect.gen(function*() {
         assert.deepInclude(yield* rejection(() => deuz.list({})), { reason: "invalid_scope" })
         assert.throws(() => assertScope({}))
       }))
 
-    law("what is kept comes back as it was, metadata nested and all", ({ deuz }) =>
+    law("returns a record unchanged, with nested metadata", ({ deuz }) =>
       Effect.gen(function*() {
         const record = {
           id: "a/b",
@@ -93,7 +93,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
       }))
 
     law(
-      "a broader scope sees what is narrower, a narrower one does not see what is broader, and nobody sees another's",
+      "shows narrower scopes to a broader one, but neither broader ones to a narrower one nor another user's",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           const put = (id: string, scope: Deuz.MemoryScope) =>
@@ -111,7 +111,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "nobody changes or deletes another's record, and deleting what is not there says so",
+      "neither changes nor deletes another user's record, and reports a delete of an unknown one as false",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           yield* awaited(() => deuz.upsert([{ id: "x", text: "hers", kind: "semantic", scope: ada }]))
@@ -124,7 +124,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a search knows words, not parts of them, and what has none of them is no hit",
+      "searches by whole words, and returns no hit without one of them",
       ({ deuz }) =>
         Effect.gen(function*() {
           yield* awaited(() =>
@@ -144,7 +144,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a filter holds, a time of the past is asked for, and what ended or expired takes no place",
+      "applies filters and asOf, and closed or expired records do not use up the limit",
       ({ deuz }) =>
         Effect.gen(function*() {
           const base = { kind: "semantic", scope: ada, validAt: 10 }
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "keeps what a model finds worth it, by two calls, and shows the model no id of ours",
+    "stores what the model extracts, with two calls that show it no real id",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -187,7 +187,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an update is the same record under its new words, which a search finds, by meaning as well",
+    "updates a record in place, and a search finds it by its new words and by vector",
     ({ run, store }) =>
       Effect.gen(function*() {
         const embedder = Embedder.layerHash()
@@ -208,7 +208,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a contradiction is closed and stays readable, unless it is to be forgotten",
+    "closes a contradicted record and keeps it readable, or forgets it if told so",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const contradict = (text: string) =>
@@ -228,7 +228,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an id that was not shown changes nothing, and neither does NOOP",
+    "ignores NOOP and ids that were not shown",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Bern"), run }))
@@ -239,7 +239,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "the same fact twice is one record, three times at once as well",
+    "stores the same fact once, also for concurrent calls",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const once = awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Porto"), run }))
@@ -250,7 +250,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "without inference each turn is kept as it is and no model is asked; with a plan alone nothing is kept",
+    "stores turns unchanged without inference, and stores nothing for a plan",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("x")
@@ -265,7 +265,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an extraction of the program's own needs no model, and what it brings arrives",
+    "works without a model if customExtract is given, and keeps its fields",
     ({ deuz, run, store }) =>
       Effect.gen(function*() {
         const customExtract =
@@ -282,7 +282,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a time to live ends what was kept, and prose in place of an answer is a failure that keeps nothing",
+    "applies ttlMs, and fails without a change if the model answers in prose",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada is in Porto"), run }, { ttlMs: 1_000 }))
@@ -299,7 +299,7 @@ describe("Deuz's remember", () => {
 
 describe("Deuz's recall and its block", () => {
   law(
-    "the block lists what was found, inert, and is empty where nothing was",
+    "renders the hits escaped, and nothing without hits",
     ({ run, store, deuz }) =>
       Effect.gen(function*() {
         yield* awaited(() =>
@@ -318,7 +318,7 @@ describe("Deuz's recall and its block", () => {
 })
 
 describe("Deuz's tools", () => {
-  it.effect("append, search, update, delete and view act for one scope, and on nobody else's records", () =>
+  it.effect("append, search, update, delete and view records of one scope, and no other user's", () =>
     Effect.gen(function*() {
       const calling = (viewer: Viewer.Viewer) =>
         Effect.map(
@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("facts are found in fences, prose and bare lists, whatever stands around them, and garbage has none", () => {
+  it("parse facts from fences, prose and bare lists, and none from other text", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",
@@ -359,21 +359,21 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("a decision names memories by their place, in any case of letters, and one that was not shown is dropped", () => {
+  it("parse decisions by position in any case of letters, and drop those about unknown positions", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])
     assert.deepStrictEqual(parseDecision("?", 1), [])
   })
 
-  it("the prompts ask for JSON, carry the caller's instructions, and show the conversation as data", () => {
+  it("build prompts that ask for JSON, end with the caller's instructions and show the conversation as data", () => {
     const { system, user } = buildExtractionPrompt([Message.user("ok"), Message.user("I moved")], "Only cities.")
     assert.match(system, /JSON only[^]*Additional instructions: Only cities\.$/)
     assert.include(user, "user: ok\nuser: I moved")
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("a scope matches by the ids that are asked for, a record expires at its time, and cosines and hashes are stable", () => {
+  it("match scopes by the ids asked for, expire records at their time, and give stable cosines and hashes", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

@@ -1,4 +1,4 @@
-/** What Deuz's chat does with memory around a call, asked of ours: recall before it, extraction after it, neither at its cost. */
+/** What Deuz's chat does with memory around a call: recall before it and extraction after it, neither of which can fail it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
@@ -40,7 +40,7 @@ const extracting = { extraction: { notes: true } }
 
 describe("Deuz's chat", () => {
   law(
-    "what one chat of a user's says, the next one is sent, and no other user's",
+    "is sent what another chat of the same user said, and nothing of another user",
     { config: { extraction: { notes: { options: { scope: { userId: "ada" } } } } } },
     Effect.gen(function*() {
       const [first, second] = [yield* chat("one"), yield* chat("two")]
@@ -54,7 +54,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "what a call was sent of memory is not kept of its turn, and is not extracted from it",
+    "neither keeps nor extracts the injected memory of a call",
     { config: extracting },
     Effect.gen(function*() {
       const one = yield* chat("one")
@@ -71,7 +71,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "a recall that fails leaves the call as it is",
+    "is unchanged if the recall fails",
     { stores: { notes: { layer: broken("search"), writable: true } } },
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* chat("one")).sent([Message.user("Porto?")]), "")
@@ -79,7 +79,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "an extraction that fails costs no turn: the turn is kept, and read by the next attempt",
+    "keeps a turn whose extraction fails, and extracts it at the next attempt",
     {
       config: extracting,
       completion: failingFirst()
@@ -94,7 +94,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "a chat without extraction and injection changes nothing, and is sent nothing",
+    "is sent nothing without extraction and injection",
     { config: { injection: false } },
     Effect.gen(function*() {
       const one = yield* chat("one")

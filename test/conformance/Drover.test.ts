@@ -1,4 +1,4 @@
-/** What drover's memory does, asked of ours by its own signatures. */
+/** The behaviour of drover's memory, tested through its own signatures. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -41,7 +41,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
           )
       )
 
-    law("an entry that is put comes back by its id, a ULID, and was not updated", (adapter) =>
+    law("put returns an entry with a ULID and without updatedAt, which get returns again", (adapter) =>
       Effect.gen(function*() {
         const entry = yield* adapter.put(draft({ tags: ["ops"] }))
         assert.match(entry.id, ULID_RE)
@@ -51,7 +51,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       }))
 
     law(
-      "an update by id keeps when the entry was made, says when it changed, and keeps nothing that it leaves out",
+      "put with an id keeps createdAt, sets updatedAt and drops omitted fields",
       (adapter) =>
         Effect.gen(function*() {
           const { createdAt, id } = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -63,7 +63,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "a scope without its ids is refused, and so are an id that is none and an agent that leads out of the root",
+      "put refuses a scope without its ids, an invalid id and an agent id that leads out of the root",
       (adapter) =>
         Effect.gen(function*() {
           const { agentId: _, ...nobodys } = draft()
@@ -75,7 +75,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "a summary or body that is too long is an invalid draft, and no failure of the disk",
+      "put refuses a summary or body that is too long with invalid_draft",
       (adapter) =>
         Effect.gen(function*() {
           assert.strictEqual(yield* reason(adapter.put(draft({ summary: "x".repeat(201) }))), "invalid_draft")
@@ -86,7 +86,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "an agent is shown its own entries and the global ones, a run its own too, and nobody another's",
+      "shows an agent its own and global entries, a run its own too, and none of another",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ scope: "global", summary: "for all" }))
@@ -108,7 +108,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "the entry that says most of a query is the first, scores fall, and a query without a word finds nothing",
+      "search orders by score, best match first, and finds nothing without a word",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "Release", body: "The release train leaves on Tuesday." }))
@@ -125,7 +125,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "without a query entries come newest first, twenty unless asked otherwise",
+      "list without a query returns the newest entries first, twenty by default",
       (adapter) =>
         Effect.gen(function*() {
           for (let n = 0; n < 22; n++) {
@@ -140,7 +140,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "any of the tags is enough, in any case of letters, and kinds are a choice",
+      "list and search accept any of the tags, ignoring case, and any of the kinds",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -153,7 +153,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
         })
     )
 
-    law("what is forgotten is gone, and forgetting it again says false", (adapter) =>
+    law("forget removes an entry and returns false the second time", (adapter) =>
       Effect.gen(function*() {
         const { id } = yield* adapter.put(draft())
         assert.isTrue(yield* adapter.forget(id))
@@ -162,7 +162,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
         yield* adapter.close()
       }))
 
-    law("what is forgotten can be restored", (adapter, store) =>
+    law("a forgotten entry can be restored", (adapter, store) =>
       Effect.gen(function*() {
         const entry = yield* adapter.put(draft())
         yield* adapter.forget(entry.id)
@@ -172,7 +172,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       }))
 
     law(
-      "the same entry twice is one, of the kinds that are told apart by what they say",
+      "put stores an equal entry once for kinds that are deduplicated",
       (adapter) =>
         Effect.gen(function*() {
           const [one, two] = [yield* adapter.put(draft({ kind: "user" })), yield* adapter.put(draft({ kind: "user" }))]
@@ -188,7 +188,7 @@ describe("drover's folder", () => {
   const files = (root: string) =>
     readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
 
-  it.scopedLive("an entry is one readable file in the folder of its scope, moves with its scope, and goes with it", () =>
+  it.scopedLive("has one readable file per entry in the folder of its scope, which moves and goes with the entry", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -210,7 +210,7 @@ describe("drover's folder", () => {
       assert.deepStrictEqual(files(root), [])
     }))
 
-  it.scopedLive("a file names the agent and the run that it is of, and no scope beside them", () =>
+  it.scopedLive("has files that name agent and run, and no scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -220,7 +220,7 @@ describe("drover's folder", () => {
       assert.notMatch(text, /^scope:/m)
     }))
 
-  it.scopedLive("another process finds what was put, tags and text as they were", () =>
+  it.scopedLive("is read by another process with tags and text unchanged", () =>
     Effect.gen(function*() {
       const root = yield* place
       const body = "  two\n\n---\nlines  "
@@ -237,12 +237,12 @@ describe("drover's folder", () => {
 })
 
 describe("drover's BM25", () => {
-  it("stop words and single letters are no terms, and words of other scripts are", () => {
+  it("ignores stop words and single letters, and knows words of other scripts", () => {
     assert.deepStrictEqual(tokenise("The quick b fox"), ["quick", "fox"])
     assert.isNotEmpty(tokenise("記憶 память"))
   })
 
-  it("no query and no document find nothing, and a tag that is a word of the query lifts a document", () => {
+  it("finds nothing without a query or a document, and ranks a document higher for a matching tag", () => {
     const docs = ["first", "second"].map((id, n) =>
       buildDoc(id, { summary: "deploy", body: "", tags: n === 1 ? ["deploy"] : [] })
     )

@@ -1,4 +1,4 @@
-/** What drover's tools, index and instruction files do, asked of ours by their own signatures. */
+/** The behaviour of drover's tools, index and instruction files, tested through their own signatures. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
@@ -28,7 +28,7 @@ describe("drover's tools", () => {
   ) => it.effect(title, () => Effect.provide(check, MemoryService.layerTest({ spec })))
 
   law(
-    "remember saves, says so in one line, and tells one event",
+    "remember saves an entry, answers in one line and publishes one event",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { events, result } = yield* heard(call("remember", tea))
@@ -40,7 +40,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "a run's scope is none where there is no run, and the model is told",
+    "remember fails with invalid_scope for a run's scope without a run",
     Effect.gen(function*() {
       const error = yield* Effect.flip((yield* calling(idle))("remember", { ...tea, scope: "run" }))
       assert.strictEqual(error.reason, "invalid_scope")
@@ -48,7 +48,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "recall shows ids, scores and bodies of what the agent may see, ten at most, and says where nothing matched",
+    "recall shows ids, scores and bodies of up to ten visible entries, and says so if nothing matches",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       assert.strictEqual(
@@ -78,7 +78,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "an agent forgets its own; another's is not there for it, and instructions are read-only",
+    "forget removes an own entry, reports another agent's as absent, and refuses instructions",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const call = yield* calling(pilot)
@@ -97,7 +97,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember replaces by id what the agent may see, and nothing of another agent's",
+    "remember with an id replaces a visible entry, and refuses another agent's id",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { data } = yield* call("remember", tea)
@@ -109,7 +109,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "one write a turn: a second is denied, other tools are not, a refused one is given back, and the next turn begins anew",
+    "remember is limited to one write a turn; a refused call does not count, and recall is not limited",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { turnStart } = yield* MemoryService.MemoryService
@@ -125,7 +125,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "no tools where memory is off, and forget only where it is allowed",
+    "are absent if memory is disabled, and forget is absent unless allowed",
     Effect.gen(function*() {
       const names = (spec: MemorySpec.Input) =>
         MemoryTools.make(pilot).pipe(
@@ -139,7 +139,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "the index names entries with their ids, escaped, and is empty where there are none",
+    "the index lists entries with ids, escaped, and is empty without entries",
     Effect.gen(function*() {
       const index = MemoryService.as(pilot)(MemoryService.renderMemoryIndex)
       assert.strictEqual(yield* index, "")
@@ -151,7 +151,7 @@ describe("drover's tools", () => {
     })
   )
 
-  it("every option of memory is part of the spec's hash, and its defaults are no change", () => {
+  it("the spec's hash depends on every option of memory, and not on defaults", () => {
     const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec(MemorySpec.make(input))
     const changed = [{ enabled: false }, { includeIndex: false }, { maxIndexEntries: 1 }, { allowForget: true }, {
       writesPerTurn: 2
@@ -163,7 +163,7 @@ describe("drover's tools", () => {
 })
 
 describe("drover's instruction files", () => {
-  it.effect("are those of the ancestors down to where the agent works, root first, and none beside the way", () =>
+  it.effect("are loaded from the root down to the working directory, and from no other directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -178,7 +178,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(own.map(({ content }) => content), ["a"])
     })))
 
-  it.effect("a file that is too long is cut at a character, and says so", () =>
+  it.effect("are cut at a character if too long, and say so", () =>
     onDisk(Effect.gen(function*() {
       const { root } = yield* tree({ ".git": null, "AGENTS.md": "ü".repeat(20) })
       const { files } = yield* load(root, { maxBytesPerFile: 11 })
@@ -187,7 +187,7 @@ describe("drover's instruction files", () => {
       assert.isTrue(files[0]!.content.isWellFormed())
     })))
 
-  it.effect("seeding again changes nothing, a changed file is the same entry, and one that is gone is forgotten", () =>
+  it.effect("are seeded without a change the second time, updated in place, and forgotten once deleted", () =>
     onDisk(Effect.gen(function*() {
       const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
       const { seed } = yield* service(root)
@@ -199,7 +199,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(yield* outcomes, ["forgotten", "updated"])
     })))
 
-  it("an id of a seed is one of 26 characters, the same for the same seed, another for another", () => {
+  it("have ids of 26 characters that depend on the seed only", () => {
     assert.match(stableId("a"), ULID_RE)
     assert.strictEqual(stableId("a"), stableId("a"))
     assert.notStrictEqual(stableId("a"), stableId("b"))

@@ -1,4 +1,4 @@
-/** What nexus-agents' memories do, asked of our kinds by its own signatures. */
+/** The behaviour of nexus-agents' memories, tested on our kinds through its own signatures. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -34,7 +34,7 @@ describe("nexus-agents' backend", () => {
         )
     )
 
-  law("values come back as they were: nested, long, of any script", async (memory) => {
+  law("returns values as they were set: nested, long, of any script", async (memory) => {
     for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
       await memory.set("key", value)
       assert.deepStrictEqual(await memory.get("key"), value)
@@ -42,7 +42,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.size(), 1)
   })
 
-  law("what has expired is not stored, and what there is not has no value", async (memory) => {
+  law("does not store an entry whose expiry is past, and has no value for an unknown key", async (memory) => {
     await memory.set("late", "x", { expiresAt: 9_999 })
     await memory.set("soon", "x", { expiresAt: 99_999 })
     assert.isUndefined(await memory.get("late"))
@@ -51,7 +51,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.size(), 1)
   })
 
-  law("keys and entries are told, deleted and cleared, and deleting says whether there was one", async (memory) => {
+  law("lists keys, deletes and clears entries, and delete returns whether there was one", async (memory) => {
     await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
     const keys: Array<string> = []
     for await (const key of memory.keys()) keys.push(key)
@@ -62,7 +62,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.size(), 0)
   })
 
-  law("a search takes any text, finds a version and not its neighbour, and nothing without a word", async (memory) => {
+  law("search accepts any text, distinguishes similar versions, and finds nothing without a word", async (memory) => {
     await memory.set("one", "release 8.104.8 of foo.ts")
     await memory.set("two", "release 8.104.9 of bar.ts")
     for (const text of ["a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", " ", ""]) await memory.search(text)
@@ -71,13 +71,13 @@ describe("nexus-agents' backend", () => {
     assert.deepStrictEqual(await memory.search("()"), [])
   })
 
-  law("pruning deletes what was written before a time, and what is newer stays", async (memory) => {
+  law("prune deletes entries written before the given time, and no later ones", async (memory) => {
     await memory.set("old", 1)
     assert.strictEqual(await memory.prune(10_000), 0)
     assert.strictEqual(await memory.prune(10_001), 1)
   })
 
-  law("a level of importance is a number, high three quarters", async (memory) => {
+  law("stores the importance high as 0.75", async (memory) => {
     await memory.set("theme dark", "x", { importance: "high" })
     assert.strictEqual((await memory.search("theme"))[0]?.metadata?.importance, 0.75)
   })
@@ -91,7 +91,7 @@ describe("nexus-agents' typed memories", () => {
   })
 
   episodic(
-    "are found by time, both ends, by type and success, latest first, 0 being a time",
+    "are found by time (inclusive, from 0), type and success, latest first",
     (memory) =>
       awaited(async () => {
         for (const n of [0, 1, 2, 3]) {
@@ -108,7 +108,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   episodic(
-    "keep the time that they are given, the epoch included, and one of the future is found when it has come",
+    "keep the time that they are given, from 0 on, and are found only once it has come",
     (memory) =>
       Effect.gen(function*() {
         const future = 4_102_444_800_000
@@ -123,7 +123,7 @@ describe("nexus-agents' typed memories", () => {
       })
   )
 
-  episodic("refuse a limit of 0, and find nothing similar where no word is shared", (memory) =>
+  episodic("refuse a limit of 0, and are similar only if they share a word", (memory) =>
     Effect.gen(function*() {
       yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
       yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
@@ -131,7 +131,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
     }))
 
-  semantic("are found by domain and subject, each whole, and by words", (memory) =>
+  semantic("are found by whole domain, by whole subject, and by words", (memory) =>
     awaited(async () => {
       for (let n = 0; n < 120; n++) {
         await memory.storeFact({
@@ -148,7 +148,7 @@ describe("nexus-agents' typed memories", () => {
       assert.strictEqual((await memory.searchFacts("p77"))[0]?.object, "p77")
     }))
 
-  semantic("that are invalidated are over from now on, and true in the past still", (memory) =>
+  semantic("that are invalidated are no longer found, except at earlier times", (memory) =>
     Effect.gen(function*() {
       const fact = {
         factId: "f",
@@ -166,7 +166,7 @@ describe("nexus-agents' typed memories", () => {
       yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
     }))
 
-  it.effect("a procedure is found by a trigger in what is said, the most successful first, and its rate is counted exactly", () =>
+  it.effect("find a procedure by a trigger in the context, most successful first, with an exact success rate", () =>
     Effect.gen(function*() {
       const memory = yield* ProceduralMemory.ProceduralMemory
       const store = (name: string, successes: number) =>
@@ -189,7 +189,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* found, ["bad", "good"])
     }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("an identity is one for each agent, whose constraints are none without it, and are not changed without it", () =>
+  it.effect("have one identity per agent, and without it neither constraints nor an update of them", () =>
     Effect.gen(function*() {
       const memory = yield* CoreMemory.CoreMemory
       const mira = Viewer.make({ agentId: "mira" })
@@ -205,7 +205,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
     }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("a resource is found by type and by a part of its location, and a vault's entry by category, archived as one", () =>
+  it.effect("find a resource by type and part of its location, and a vault entry by category, archived ones too", () =>
     Effect.gen(function*() {
       const resources = yield* ResourceMemory.ResourceMemory
       const vault = yield* KnowledgeVault.KnowledgeVault
@@ -230,7 +230,7 @@ describe("nexus-agents' typed memories", () => {
 describe("nexus-agents' adaptive memory", () => {
   const law = Laws.adaptive
   law(
-    "are the weighted mean of recency, importance and relevance, best first, the least score included",
+    "are weighted means of recency, importance and relevance, best first, down to the least score inclusive",
     (memory, store) =>
       Effect.gen(function*() {
         yield* store.put(viewer, [
@@ -253,7 +253,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("a note finds its attributes and suggests links, and nothing is linked until it is asked", () =>
+  it.effect("derive attributes and suggest links for a note, and link nothing until asked", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

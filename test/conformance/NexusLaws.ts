@@ -1,4 +1,4 @@
-/** Laws of nexus-agents' memories: each memory made anew over a new store. */
+/** Laws of nexus-agents' memories: each law gets a new memory over a new store. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,4 +1,4 @@
-/** What nexus-agents' graph, sessions and beliefs do, asked of our kinds by their own signatures. */
+/** The behaviour of nexus-agents' graph, sessions and beliefs, tested on our kinds through their own signatures. */
 import { assert, describe } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "relates entities that are there, each pair and type once, and takes it back",
+    "relates existing entities once per pair and type, and removes relationships",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))
@@ -34,7 +34,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "traverses two hops unless it is told otherwise, refuses more than five, and finds nothing from an unknown start",
+    "traverses two hops by default, refuses more than five, and finds nothing from an unknown start",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 6))
@@ -47,7 +47,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "finds a path of any length, in either direction, and says so where it gives up",
+    "finds a path of any length in either direction, and fails if it gives up",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 9))
@@ -69,7 +69,7 @@ describe("nexus-agents' graph", () => {
 describe("nexus-agents' session", () => {
   const law = Laws.session
   law(
-    "begins with the surest learnings of those before, and is found by its words while it runs",
+    "starts with the most confident earlier learnings, and is found by its words while it runs",
     (memory) =>
       awaited(async () => {
         assert.deepStrictEqual(await memory.startSession("s1"), [])
@@ -83,7 +83,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "ends with a summary and its duration, and records nothing before it begins, or that is no learning",
+    "ends with a summary and a duration, and refuses records before its start and invalid ones",
     (memory) =>
       Effect.gen(function*() {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
@@ -109,7 +109,7 @@ describe("nexus-agents' session", () => {
       assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
     }))
 
-  law("keeps what was learnt in each session, however many there were since", (memory) =>
+  law("keeps the learnings of each session, however many follow", (memory) =>
     awaited(async () => {
       for (let n = 0; n < 60; n++) {
         await memory.startSession(`s${n}`)
@@ -120,7 +120,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "keeps of a task its issue, challenges and duration, and of an error its solution and its files",
+    "keeps issue, challenges and duration of a task, and solution and files of an error",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -152,7 +152,7 @@ describe("nexus-agents' beliefs", () => {
   })
 
   law(
-    "are retained with their level, the current one is the latest, and the superseded one is history",
+    "keep their confidence level; the latest is current, and the superseded one is history",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* awaited(() => memory.retain(belief("Bern", { confidence: "high" })))
@@ -170,7 +170,7 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("may be of no confidence at all, or of all there is", (memory) =>
+  law("reach the lowest and the highest confidence", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))
       for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
@@ -182,7 +182,7 @@ describe("nexus-agents' beliefs", () => {
       assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
     }))
 
-  law("grow surer and less sure with reasons, which their audit tells", (memory) =>
+  law("gain and lose confidence with reasons, which the audit lists", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))
       assert.strictEqual((await memory.reinforce(beliefId, "she said so")).confidence, "high")
@@ -194,7 +194,7 @@ describe("nexus-agents' beliefs", () => {
     }))
 
   law(
-    "are audited with the level that a change left, and what was before it is the revision before",
+    "have an audit with the level after each change, and earlier revisions in their history",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -211,7 +211,7 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("are queried by their least level, in an order, and as many as are asked for", (memory) =>
+  law("are queried by minimum confidence, in either order, up to a limit", (memory) =>
     awaited(async () => {
       await memory.retain(belief("Bern", { confidence: "low" }))
       await memory.retain(belief("Basel", { confidence: "high" }))
@@ -220,7 +220,7 @@ describe("nexus-agents' beliefs", () => {
       assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
     }))
 
-  law("are corrected by hindsight, all of them or none, and its record is kept", (memory) =>
+  law("are corrected by hindsight all together or not at all, and the hindsight is kept", (memory) =>
     Effect.gen(function*() {
       const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
       yield* Laws.refused("not_found", () => memory.applyHindsight(record([beliefId, stableId("none")])))
@@ -232,7 +232,7 @@ describe("nexus-agents' beliefs", () => {
       ]])
     }))
 
-  law("have counterfactuals, whose predictions are said and not made up", (memory) =>
+  law("have counterfactuals with the predictions that are given", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))
       const made = await memory.createCounterfactual("What if Ada lived elsewhere?", "t")
@@ -242,7 +242,7 @@ describe("nexus-agents' beliefs", () => {
       ])
     }))
 
-  law("are counted, and superseded ones are pruned by the time of their end", (memory) =>
+  law("are counted, and pruned by the time at which they were superseded", (memory) =>
     Effect.gen(function*() {
       const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
       yield* awaited(() => memory.supersede(beliefId, belief("Basel"), "she moved"))

@@ -1,4 +1,4 @@
-/** What Strands' memory manager does, asked of ours by its own signatures. */
+/** The behaviour of Strands' memory manager, tested through its own signatures. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -33,7 +33,7 @@ describe("Strands' configuration", () => {
   ]
   for (const [title, config] of cases) {
     law(
-      `a manager ${title} is refused when it is made`,
+      `refuses a manager ${title}`,
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(open(config))).reason, "invalid_draft")
       })
@@ -41,7 +41,7 @@ describe("Strands' configuration", () => {
   }
 
   law(
-    "a store is searchable, and writable only where it says so",
+    "makes every store searchable, and writable only if it says so",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })
       yield* awaited(() => manager.add("Ada likes tea"))
@@ -65,7 +65,7 @@ describe("Strands' search", () => {
     })
 
   law(
-    "gives of each store what the call asks for, else what the store says, else three",
+    "returns from each store as many hits as the call says, else the store, else three",
     Effect.gen(function*() {
       const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
       const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>
@@ -78,7 +78,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "names an unknown store before any is asked, and takes a store that is named twice once",
+    "fails for an unknown store before any is searched, and searches a store named twice once",
     Effect.gen(function*() {
       const manager = yield* filled([notes])
       assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {
@@ -92,7 +92,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "ranks the hits of all stores together, and shows once what two of them hold",
+    "ranks the hits of all stores together, and returns a record held by two stores once",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "more" }] })
       yield* awaited(() =>
@@ -107,7 +107,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "a store that fails is left out, and all failing is an error, not an empty result",
+    "leaves out a store that fails, and fails if all fail",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { name: "broken", layer: broken("search") }] })
       yield* awaited(() => manager.add("tea"))
@@ -118,7 +118,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "metadata comes back, and a script without spaces is found by a part of it",
+    "returns metadata, and finds a part of a text without spaces",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes] })
       yield* awaited(() => manager.add("今日は記憶について話した", { metadata: { topic: "記憶" } }))
@@ -130,7 +130,7 @@ describe("Strands' search", () => {
 
 describe("Strands' add", () => {
   law(
-    "keeps what one store took where another fails, and names the one that failed",
+    "keeps what one store took if another fails, and names the failed one",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
       const error = yield* rejection(() => manager.add("tea"))
@@ -141,7 +141,7 @@ describe("Strands' add", () => {
   )
 
   law(
-    "keeps two statements that begin alike apart",
+    "keeps apart two statements that begin alike",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes] })
       const start = "Ada's favourite place in the whole world is the lake near"
@@ -154,7 +154,7 @@ describe("Strands' add", () => {
 
 describe("Strands' tools", () => {
   law(
-    "are search, then add where it is asked for, described by the stores that they reach",
+    "are search, and add if asked for, and describe the stores that they reach",
     Effect.gen(function*() {
       const stores = [{ ...notes, description: "what the user wants kept" }, archive]
       const plain = yield* open({ stores })
@@ -168,7 +168,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "reach the stores that they are allowed, and none are made for one that is not there or takes no writes",
+    "reach the allowed stores only, and are not made for an unknown or read-only store",
     Effect.gen(function*() {
       const stores = [notes, { ...notes, name: "more" }, archive]
       const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
@@ -185,7 +185,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "store entries and say how many, refuse none at all, and find them with the name of their store",
+    "add entries and return their number, refuse an empty list, and return hits with their store's name",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: true })
       const [search, add] = yield* awaited(manager.getTools)
@@ -197,7 +197,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "that do not wait say what they accepted, and write it by the next flush",
+    "without waiting return what they accepted, and the next flush writes it",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)
@@ -216,7 +216,7 @@ describe("Strands' injection", () => {
     )
 
   law(
-    "ends a user's turn with what is remembered, escaped, with its store",
+    "appends escaped memories with their store to a user's turn",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const text = yield* awaited(() => manager.inject([Message.user("tea?")]))
@@ -227,7 +227,7 @@ describe("Strands' injection", () => {
   )
 
   law(
-    "says nothing after a tool's result, without a question, without a hit, and where it is off",
+    "is empty after a tool result, without a question, without a hit and if turned off",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const tool = new Message.Message({ role: "user", content: "tea", tool: true })
@@ -249,7 +249,7 @@ describe("Strands' callbacks of injection", () => {
   ]
   for (const [name, injection] of cases) {
     law(
-      `a ${name} that throws costs a turn its memories, and nothing else`,
+      `that throw in ${name} leave the turn without memories, and have no other effect`,
       Effect.gen(function*() {
         const manager = yield* open({ stores: [notes], injection })
         yield* awaited(() => manager.add("Ada likes tea"))
@@ -260,7 +260,7 @@ describe("Strands' callbacks of injection", () => {
   }
 
   law(
-    "what they say is looked for, as many as they want, in the form that they give",
+    "decide the query, the number of entries and the format",
     Effect.gen(function*() {
       const manager = yield* open({
         stores: [notes],
@@ -295,7 +295,7 @@ describe("Strands' extraction", () => {
   }
 
   law(
-    "reads every five turns, only what is new, with the metadata that an extractor gives",
+    "runs every five turns on new messages only, and keeps the extractor's metadata",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({
@@ -312,7 +312,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "reads when any of its triggers says so",
+    "runs when any of its triggers fires",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(100), ExtractionTrigger.invocation)
@@ -324,7 +324,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "a flush reads what no trigger has, in order, and no message twice",
+    "runs at a flush on messages not yet extracted, in order and once",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })
@@ -338,7 +338,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "a reading that fails is read again with all that came since, and a healthy store beside it is not held up",
+    "runs again after a failure with all later messages, and does not delay another store",
     Effect.gen(function*() {
       const failing = extractor((call) => call <= 2)
       const healthy = extractor()
@@ -360,7 +360,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "tool calls and results are not read, and a turn of nothing else asks nobody",
+    "ignores tool calls and results, and does not run for a turn of these alone",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })
@@ -372,7 +372,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "without an extractor and a model each message is kept as it was said",
+    "without extractor and model keeps each message unchanged",
     Effect.gen(function*() {
       const trust: Trust = 1
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { infer: false, trust } } }] })

@@ -73,7 +73,7 @@ describe("readFacts", () => {
     "```json\n{\"facts\": []}\n```",
     "<think>Nothing lasting.</think>\nThere is nothing to keep: {\"facts\": []}",
     "{\"facts\": [], \"note\": \"cut he"
-  ])("takes %j for no facts", (answer) => assert.deepStrictEqual(readFacts(answer), Either.right([])))
+  ])("reads %j as an answer without facts", (answer) => assert.deepStrictEqual(readFacts(answer), Either.right([])))
 
   it.each([
     ["{\"facts\": {\"text\": \"a\"}}", ["a"]],
@@ -91,7 +91,7 @@ describe("readFacts", () => {
   it("does not read a lone object as a fact, since it may be an error", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
-  it("finds all that parseFacts finds, and fails or finds nothing if parseFacts finds nothing", () => {
+  it("finds every fact that parseFacts finds", () => {
     FastCheck.assert(
       FastCheck.property(answers("facts"), (answer) => {
         const parsed = parseFacts(answer)
@@ -143,7 +143,7 @@ describe("readDecision", () => {
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([{ event: "ADD", text: "a" }]))
   )
 
-  it("finds all that parseDecision finds", () => {
+  it("finds every decision that parseDecision finds", () => {
     FastCheck.assert(
       FastCheck.property(answers("memory"), (answer) => {
         const parsed = parseDecision(answer, 2)
@@ -182,7 +182,7 @@ const seeded = Effect.flatMap(
     )
 )
 
-describe("remember", () => {
+describe("MemoryPipeline.remember with an unusable answer of the model", () => {
   it.effect.each<[string, ReadonlyArray<string>]>([
     ["the facts", [nonsense[2]!]],
     ["the decision", [facts("Ada moved to Porto"), nonsense[2]!]]
@@ -203,7 +203,7 @@ describe("remember", () => {
       }).pipe(within([...script, facts("Ada moved to Porto"), memory({ event: "ADD", text: "Ada moved to Porto" })]))
   )
 
-  it.effect("never quotes an answer in a failure: it may quote the conversation", () =>
+  it.effect("never quotes the answer in its error, since it may quote the conversation", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const failures = [
@@ -214,8 +214,8 @@ describe("remember", () => {
     }).pipe(within(["hunter2", JSON.stringify({ facts: [{ hunter2: "hunter2" }] })])))
 })
 
-describe("the outbox", () => {
-  it.effect("reads a turn again if the model apologised, and then remembers it once", () =>
+describe("an Outbox with an unusable answer of the model", () => {
+  it.effect("extracts the turn again and remembers it once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)
@@ -238,7 +238,7 @@ describe("the outbox", () => {
     ))
 })
 
-describe("a mutated answer", () => {
+describe("MemoryPipeline.remember with a mutated answer of the model", () => {
   const item = FastCheck.constantFrom<unknown>(
     "Ada moved to Porto",
     { text: "Ada drinks coffee", kind: "semantic", importance: "high" },
@@ -330,10 +330,10 @@ describe("a mutated answer", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("either fails and changes nothing, or is applied as a whole plan", () => run(7, times(400, 1_600)))
+  it.effect("fails and changes nothing, or applies a whole plan", () => run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "either fails and changes nothing, or is applied as a whole plan, on %s",
+    "fails and changes nothing, or applies a whole plan, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

@@ -42,9 +42,9 @@ for (const [name, layer] of Object.entries(stores)) {
         )
       ))
 
-  describe(`derived ids (${name})`, () => {
+  describe(`ids that MemoryPipeline derives (${name})`, () => {
     test(
-      "remembers turns whose ids another viewer has occupied, and the same turns only once",
+      "may be taken by another viewer: the turns are remembered nevertheless, and only once",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "supersedes a record by a successor whose id another viewer has occupied",
+      "may be taken by another viewer: a record is superseded by a successor with another id",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

@@ -63,7 +63,7 @@ describe("maxFacts", () => {
       }).pipe(within(model(texts(100)), store))
   )
 
-  it.effect("limits the facts of a custom extraction, too", () =>
+  it.effect("limits the facts of customExtract, too", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, {
@@ -75,7 +75,7 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("is 1 to 256, and anything else is refused before the model is asked", () =>
+  it.effect("must be 1 to 256, else the call fails before the model is asked", () =>
     Effect.gen(function*() {
       const { plan, remember } = yield* pipeline
       for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
@@ -86,7 +86,7 @@ describe("maxFacts", () => {
       assert.isUndefined(receipt.leftOut)
     }).pipe(within(model(texts(100)))))
 
-  it.effect("bounds the records that a decision adds, whatever the facts were", () =>
+  it.effect("limits the records that a decision adds, whatever the facts were", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
@@ -95,7 +95,7 @@ describe("maxFacts", () => {
     }).pipe(within(model(["one fact"], () => texts(1_000).map((text) => ({ event: "ADD", text }))))))
 })
 
-describe("facts of one reading", () => {
+describe("the facts of one extraction", () => {
   it.effect("are limited to the first that have 262,144 characters together", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -108,7 +108,7 @@ describe("facts of one reading", () => {
     }).pipe(within(model([]))))
 })
 
-describe("neighbours of one reading", () => {
+describe("the related memories shown to the model in one extraction", () => {
   const fill = (count: number, length = 0) =>
     Effect.flatMap(MemoryStore.MemoryStore, (store) =>
       store.put(
@@ -151,18 +151,18 @@ describe("neighbours of one reading", () => {
   })
 })
 
-describe("the conversation of one reading", () => {
+describe("the conversation shown to the model in one extraction", () => {
   const read = (messages: ReadonlyArray<Message.Message>) => {
     const { leftOut, turns } = fitConversation(messages)
     return { leftOut, lengths: turns.map(({ content }) => content.length) }
   }
 
-  it("is shown as it is up to 262,144 characters", () => {
+  it("is unchanged up to 262,144 characters", () => {
     const messages = [Message.user("a".repeat(262_143)), Message.user("b")]
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("loses the ends of its longest turns beyond that, all cut to one length, and short ones stay whole", () => {
+  it("is shortened beyond that at the ends of its longest turns, all to one length", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {
@@ -178,7 +178,7 @@ describe("the conversation of one reading", () => {
     assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
   })
 
-  it("has no half of a surrogate pair at a cut", () => {
+  it("is not cut inside a surrogate pair", () => {
     const [turn] = fitConversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
     assert.isTrue(turn?.content.isWellFormed())
   })

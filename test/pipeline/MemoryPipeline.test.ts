@@ -156,8 +156,8 @@ const counted = (fails: (purpose: Embedder.Purpose, texts: ReadonlyArray<string>
 const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
-describe("remember", () => {
-  it.effect("a new fact is a record of the scope, derived, and no more trusted than a turn", () =>
+describe("MemoryPipeline.remember", () => {
+  it.effect("stores a new fact as a record of the scope, with origin pipeline and a derived summary", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(5_000)
       const { pipeline } = yield* both
@@ -185,7 +185,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("what is imported says so", () =>
+  it.effect("stores facts and turns with origin import if the option says so", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -197,7 +197,7 @@ describe("remember", () => {
       )
     }).pipe(within({ script: add("Ada moved to Porto") })))
 
-  it.effect("a fact keeps its kind, unless a sentence is not enough for it", () =>
+  it.effect("keeps the kind of a fact, unless that kind needs more data than a sentence", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope, kind: "project" })
@@ -219,7 +219,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("the same fact again changes nothing, whether the model sees it or not", () =>
+  it.effect("changes nothing for a fact that is stored already, whether or not the model saw that record", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
@@ -260,7 +260,7 @@ describe("remember", () => {
       }))
   )
 
-  it.effect("where the store itself keeps one of equals, nobody plans twice", () => {
+  it.effect("plans once if the store itself deduplicates", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -278,7 +278,7 @@ describe("remember", () => {
     }))
   })
 
-  it.effect("50 identical contradictions at once make one successor", () =>
+  it.effect("makes one successor for 50 concurrent identical contradictions", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -298,7 +298,7 @@ describe("remember", () => {
       )
     })))
 
-  it.effect("an update is the same record, one revision on, found by its new words", () =>
+  it.effect("updates a record in place, and search finds it by its new words", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -315,7 +315,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("a contradiction closes the old, which stays readable, and the new is current", () =>
+  it.effect("closes a contradicted record, which stays readable with asOf, and adds the new one", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -337,7 +337,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("a contradiction that shares no word is shown, for the newest fill what room there is", () =>
+  it.effect("shows the model the newest memories, too, so that it can contradict one that shares no word", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Drinks tea")
@@ -350,7 +350,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("a model that only deletes does not lose the fact", () =>
+  it.effect("adds the fact if the model only deletes the memory that it contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -358,7 +358,7 @@ describe("remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
     }).pipe(within({ script: [facts("Ada moved to Porto"), memory({ event: "DELETE", id: "0" })] })))
 
-  it.effect("hard, what is contradicted is forgotten", () =>
+  it.effect("with `supersede: \"hard\"` forgets a contradicted record", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -372,7 +372,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("changes of ids that were never shown change nothing", () =>
+  it.effect("changes nothing for ids that the model was not shown", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -389,7 +389,7 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("the decision is asked for, also where there is nothing to compare with; without facts it is not", () => {
+  it.effect("asks the model for a decision even without related memories, but not without facts", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -405,7 +405,7 @@ describe("remember", () => {
     }))
   })
 
-  it.effect("the caller's own extraction goes before the model's, and is given tools too", () =>
+  it.effect("with customExtract asks the model for the decision only, and passes tool messages to customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -424,7 +424,7 @@ describe("remember", () => {
       }
     })))
 
-  it.effect("a fact of the caller's own extraction keeps its tags, links, metadata and time", () =>
+  it.effect("keeps tags, links, metadata and validAt of a fact from customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -442,7 +442,7 @@ describe("remember", () => {
       assert.deepInclude((yield* everything).find(({ body }) => body === text), said)
     }).pipe(within({ script: [memory({ event: "ADD", text: "Ada lives in Porto" })] })))
 
-  it.effect("what a fact brings beside its words is added to a memory that is updated by it", () =>
+  it.effect("adds tags, links and metadata of a fact to the memory that it updates", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const [first, second] = [yield* put("Lisbon"), yield* put("Porto")]
@@ -475,7 +475,7 @@ describe("remember", () => {
       }
     })))
 
-  it.effect("tags, links, metadata and a time in a model's answer are not taken over", () =>
+  it.effect("ignores tags, links, metadata and validAt in a model's answer", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -489,7 +489,7 @@ describe("remember", () => {
       }
     })))
 
-  it.effect("an extraction of the caller's own that breaks the Schema of a fact is refused, and nothing is written", () =>
+  it.effect("refuses a fact from customExtract that breaks its Schema, and writes nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (
@@ -504,7 +504,7 @@ describe("remember", () => {
       assert.deepStrictEqual(yield* everything, [])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact whose metadata has the key of a turn is refused by that key's name", () =>
+  it.effect("refuses a fact whose metadata has a key reserved for turns, and names the key", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
@@ -513,7 +513,7 @@ describe("remember", () => {
       assert.include(error.message, "metadata.turn")
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("of the caller's own extraction a text is a fact, and what is neither text nor object is dropped", () =>
+  it.effect("takes a string from customExtract for a fact, and drops values that are neither strings nor objects", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
@@ -522,7 +522,7 @@ describe("remember", () => {
       assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("of the caller's own extraction what comes after the most facts of a reading is counted, and not looked at", () =>
+  it.effect("counts the facts from customExtract beyond maxFacts, and does not validate them", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const facts = [{ text: "a" }, { text: "a" }, { text: "b" }, { text: "c", tags: [""] }, { text: "d" }]
@@ -532,7 +532,7 @@ describe("remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact that begins to be true later is one record, however often it is read", () =>
+  it.effect("stores a fact that becomes valid later once, however often it is extracted", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -560,7 +560,7 @@ describe("remember", () => {
       }
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("without a model every fact of the caller's own extraction is added, and one that is known stays as it is", () =>
+  it.effect("without a model adds every fact from customExtract, except those already stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const known = yield* put("Ada lives in Lisbon")
@@ -582,7 +582,7 @@ describe("remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), [known.body])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("where there is a model, it is asked what becomes of the facts of the caller's own extraction", () =>
+  it.effect("with a model lets it decide about the facts from customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { applied } = yield* pipeline.remember(ada, turns, {
@@ -592,7 +592,7 @@ describe("remember", () => {
       assert.deepStrictEqual(applied, [])
     }).pipe(within({ script: [memory({ event: "NOOP" })] })))
 
-  it.effect("the model is not shown tools, the system's words, or the memories that we put there", () => {
+  it.effect("does not show the model tool messages, system messages and injected memory", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -613,7 +613,7 @@ describe("remember", () => {
     }))
   })
 
-  it.effect("where the viewer does not see, nothing is asked and nothing written", () =>
+  it.effect("fails with invalid_scope for a scope that the viewer does not see, and asks no model", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -625,7 +625,7 @@ describe("remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("the same calls give the same records", () => {
+  it.effect("gives the same records for the same calls", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -648,7 +648,7 @@ describe("remember", () => {
   })
 })
 
-describe("neighbours", () => {
+describe("the related memories that remember shows to the model", () => {
   /** What the model is shown where Ada's chat is remembered. */
   const seen = (
     fill: Effect.Effect<unknown, MemoryError.MemoryError, MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline>,
@@ -669,7 +669,7 @@ describe("neighbours", () => {
     }))
   }
 
-  it.effect("are of exactly the scope that is written", () =>
+  it.effect("are those of exactly the scope that is written", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
         put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user writes there at trust 2
@@ -685,7 +685,7 @@ describe("neighbours", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("are not more trusted than the new fact, nor instructions, however many of those match", () =>
+  it.effect("are neither more trusted than the new fact nor instructions, however many of those match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -698,7 +698,7 @@ describe("neighbours", () => {
       ])
     }))
 
-  it.effect("are five for each fact, or as many as are asked for; none at all is refused", () =>
+  it.effect("are five for each fact by default, or topK; topK 0 is refused", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -706,7 +706,7 @@ describe("neighbours", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("that match leave room for the newest, five in all", () =>
+  it.effect("are filled up with the newest memories to five in all", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -717,7 +717,7 @@ describe("neighbours", () => {
       assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
     }))
 
-  it.effect("are looked for among the best thousand, and no further", () =>
+  it.effect("are searched among the best thousand only", () =>
     Effect.gen(function*() {
       const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
         store.put(
@@ -727,7 +727,7 @@ describe("neighbours", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [])
     }))
 
-  it.effect("are no turns that were stored as said, and no records that are more than a sentence", () =>
+  it.effect("do not include stored turns, nor records of kinds with data", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -741,7 +741,7 @@ describe("neighbours", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
-  it.effect("are open and alive, also for the library itself", () =>
+  it.effect("are live and not closed, for System, too", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
@@ -754,7 +754,7 @@ describe("neighbours", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("a guest's or a tool's words close no more trusted record", () =>
+  it.effect("are not closed by the words of a guest or a tool if they are more trusted", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -773,8 +773,8 @@ describe("neighbours", () => {
     })))
 })
 
-describe("one text", () => {
-  it.effect("is one record, whoever said it first", () =>
+describe("two facts with one text in remember", () => {
+  it.effect("become one record, whoever wrote it first", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -792,7 +792,7 @@ describe("one text", () => {
       ]
     })))
 
-  it.effect("is said again where the one who said it is gone by the time it is applied", () =>
+  it.effect("are stored again if the existing record was forgotten before the plan is applied", () =>
     Effect.gen(function*() {
       const model = yield* latched((prompt: Completion.Prompt) =>
         prompt.user.startsWith("EXISTING:")
@@ -812,11 +812,11 @@ describe("one text", () => {
     }))
 })
 
-describe("without infer", () => {
+describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("each turn is a record, as it is, and neither model nor embedder is asked", () => {
+  it.effect("stores each turn unchanged, and calls neither model nor Embedder", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -840,7 +840,7 @@ describe("without infer", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
-  it.effect("the same turns again are nothing new, and do not write over an edit", () =>
+  it.effect("stores the same turns once, and does not overwrite an edited one", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
@@ -856,7 +856,7 @@ describe("without infer", () => {
       assert.deepStrictEqual(plan.mutations, [])
     }).pipe(within(none)))
 
-  it.effect("another session's, another scope's and unnumbered turns are others", () =>
+  it.effect("stores turns of another session or scope, and turns without a sequence number, again", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const narrow = Viewer.make({ userId: "ada", sessionId: "x" })
@@ -868,7 +868,7 @@ describe("without infer", () => {
       assert.lengthOf(yield* everything, 10)
     }).pipe(within(none)))
 
-  it.effect("overlapping windows at once store each turn once", () =>
+  it.effect("stores each turn once for concurrent calls with overlapping windows", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const all = Array.from({ length: 12 }, (_, i) => Message.user(`turn ${i}`))
@@ -880,7 +880,7 @@ describe("without infer", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("a store that fails is not asked again", () => {
+  it.effect("does not repeat a call to a store that fails", () => {
     let asked = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -898,14 +898,14 @@ describe("without infer", () => {
     }))
   })
 
-  it.effect("a turn from ahead of the clock is true now", () =>
+  it.effect("takes a turn whose time is ahead of the clock for valid now", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("no time to live is for ever but 0 and the infinite", () =>
+  it.effect("stores without expiry for a ttl of 0 or Infinity only", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -917,14 +917,14 @@ describe("without infer", () => {
       ])
     }).pipe(within(none)))
 
-  it.effect("nobody makes a turn more trusted than a turn is; less, they may", () =>
+  it.effect("stores turns with trust 1 or worse, whatever trust is given", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
       assert.deepStrictEqual((yield* everything).map(({ source }) => source.trust).sort(), [1, 2])
     }).pipe(within(none)))
 
-  it.effect("a tool's turn is not trusted", () =>
+  it.effect("stores a tool's turn with trust 3", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "tool", content: "42" })], raw)
@@ -932,8 +932,8 @@ describe("without infer", () => {
     }).pipe(within(none)))
 })
 
-describe("a plan", () => {
-  it.effect("says what would change, and changes nothing", () =>
+describe("MemoryPipeline.plan", () => {
+  it.effect("returns the mutations and changes nothing", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -952,13 +952,13 @@ describe("a plan", () => {
     })))
 })
 
-describe("a model call that", () => {
+describe("MemoryPipeline.remember with a model call that", () => {
   const down = MemoryError.make("model", { op: "complete", message: "no answer" })
 
   it.effect.each<[string, ReadonlyArray<unknown>]>([
     ["fails at once", [down]],
     ["fails in the decision", [facts("x"), down]]
-  ])("%s leaves the store as it was", ([, script]) =>
+  ])("%s leaves the store unchanged", ([, script]) =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -967,7 +967,7 @@ describe("a model call that", () => {
       assert.deepStrictEqual(yield* everything, before)
     }).pipe(within({ script })))
 
-  it.effect("is interrupted, or takes too long, leaves the store as it was", () =>
+  it.effect("is interrupted or times out leaves the store unchanged", () =>
     Effect.gen(function*() {
       const model = yield* latched(add("x"))
       yield* Effect.gen(function*() {
@@ -983,7 +983,7 @@ describe("a model call that", () => {
       }).pipe(within({ completion: model.completion }))
     }))
 
-  it.effect("is not there is unsupported, and says what to provide", () =>
+  it.effect("has no model fails with unsupported and says what to provide", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
@@ -992,7 +992,7 @@ describe("a model call that", () => {
     }).pipe(within({ completion: Completion.layerNone })))
 })
 
-describe("a change between search and apply", () => {
+describe("a change by another writer between search and apply", () => {
   /** `meanwhile` happens while the first decision is being made; then the script goes on. */
   const raced = <A>(
     script: Script,
@@ -1016,7 +1016,7 @@ describe("a change between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("has the plan made once more, with what is there now", () =>
+  it.effect("makes remember plan once more with the current records", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change between search and apply", () => {
       ]])
     }))
 
-  it.effect("a second time is a conflict, and what was written meanwhile stays", () => {
+  it.effect("makes remember fail with conflict if it happens a second time, and stays", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1056,7 +1056,7 @@ describe("a change between search and apply", () => {
     }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
   })
 
-  it.effect("does not lose a fact to a memory that is no longer there", () =>
+  it.effect("that purges the related memory does not lose the new fact", () =>
     Effect.gen(function*() {
       const script = model("Ada lives in Lisbon", (existing) =>
         existing.length > 0 ? [{ event: "NOOP", id: "0" }] : [{ event: "ADD", text: "Ada lives in Lisbon" }])
@@ -1065,7 +1065,7 @@ describe("a change between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("in the very last moment is seen by the store", () =>
+  it.effect("just before apply is noticed by the store, and remember plans once more", () =>
     Effect.gen(function*() {
       const script = model("Ada lives in Porto", (existing) =>
         existing[0]?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }])
@@ -1098,10 +1098,10 @@ describe("a change between search and apply", () => {
     }))
 })
 
-describe("vectors", () => {
+describe("vectors of remembered texts", () => {
   const keep = (text: string) => ({ purpose: "add" as const, texts: [text] })
 
-  it.effect("a fact that is stored in its extracted words is embedded once, to find related memories and as its own vector", () => {
+  it.effect("are computed once for a fact that is stored in its extracted words", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1111,7 +1111,7 @@ describe("vectors", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("an update in other words is found by them: by vector, and by word", () => {
+  it.effect("are computed for an update in other words, which is then found by vector and by word", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1134,7 +1134,7 @@ describe("vectors", () => {
     }))
   })
 
-  it.effect("of both forms of a text there is one", () => {
+  it.effect("are computed once for two Unicode forms of a text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1150,7 +1150,7 @@ describe("vectors", () => {
     }))
   })
 
-  it.effect("that the store cannot search by are told, too, each leg once", () =>
+  it.effect("are reported as a failed leg, once, if the store cannot search by them", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { failures } = yield* pipeline.remember(ada, turns, { scope })
@@ -1167,7 +1167,7 @@ describe("vectors", () => {
       })
     })))
 
-  it.effect("neighbours are searched by them", () => {
+  it.effect("are used to search for related memories", () => {
     const texts: Array<ReadonlyArray<string>> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1186,7 +1186,7 @@ describe("vectors", () => {
     }))
   })
 
-  it.effect("that cannot be made leave the words, and are told", () => {
+  it.effect("are reported as a failed leg if they cannot be computed, and search by words still works", () => {
     const { layer } = counted(() => true)
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1203,7 +1203,7 @@ describe("vectors", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("that were not made are made up for, once", () => {
+  it.effect("that are missing are computed once by embedMissing", () => {
     let broken = true
     const { calls, layer } = counted(() => broken)
     return Effect.gen(function*() {
@@ -1220,7 +1220,7 @@ describe("vectors", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("of one text that is always refused keep no others from theirs", () => {
+  it.effect("are computed for the other texts if the Embedder always refuses one of them", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1233,7 +1233,7 @@ describe("vectors", () => {
     }).pipe(within({ embedder: layer }))
   })
 
-  it.effect("that the store does not keep are tried once", () => {
+  it.effect("are computed once by embedMissing if the store does not keep them", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1246,7 +1246,7 @@ describe("vectors", () => {
     }))
   })
 
-  it.effect("are neither asked for nor missed where the store has none, or the embedder", () => {
+  it.effect("are neither computed nor reported missing without a store or Embedder for vectors", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1266,7 +1266,7 @@ describe("vectors", () => {
     })
   })
 
-  it.effect("of the caller's own, and words alone, embed nothing", () => {
+  it.effect("are not computed for a query with its own embedding or with mode lexical", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1284,8 +1284,8 @@ describe("vectors", () => {
   })
 })
 
-describe.each(Object.entries(stores))("on %s", (_, store) => {
-  it.effect("a conversation is remembered, contradicted, found and taken back", () =>
+describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, store) => {
+  it.effect("remembers a conversation, supersedes a contradicted fact, recalls it and undoes it", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
@@ -1323,8 +1323,8 @@ describe.each(Object.entries(stores))("on %s", (_, store) => {
     })))
 })
 
-describe.each(Object.entries(stores))("at once, on %s", (_, store) => {
-  it.effect("50 that are the same are one record with its vector, by a clock that stands still", () =>
+describe.each(Object.entries(stores))("concurrent calls of remember on the store %s", (_, store) => {
+  it.effect("make one record with its vector of 50 equal facts, while the clock stands still", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
@@ -1339,7 +1339,7 @@ describe.each(Object.entries(stores))("at once, on %s", (_, store) => {
     })))
 })
 
-describe("undo", () => {
+describe("MemoryPipeline.undo", () => {
   const content = Effect.map(
     everything,
     (all) => all.map((record) => ({ ...record, revision: 0 })).sort((a, b) => (a.id < b.id ? -1 : 1))
@@ -1364,7 +1364,7 @@ describe("undo", () => {
   )
 
   it.effect.each(["soft", "hard"] as const)(
-    "%s: content, times and links are as before",
+    "with supersede %s restores content, times and links",
     (supersede) =>
       Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -1379,7 +1379,7 @@ describe("undo", () => {
       }).pipe(within({ script }))
   )
 
-  it.effect("from its JSON, as well", () =>
+  it.effect("works from a receipt's JSON, too", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* world
@@ -1390,7 +1390,7 @@ describe("undo", () => {
       assert.deepStrictEqual(yield* live, before)
     }).pipe(within({ script })))
 
-  it.effect("is a conflict where a record has moved on, and then nothing is undone", () =>
+  it.effect("fails with conflict if a record has changed since, and then undoes nothing", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* world
@@ -1402,7 +1402,7 @@ describe("undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("twice is a conflict; of a plan, and of what changed nothing, it is nothing", () =>
+  it.effect("fails with conflict the second time, and does nothing for a plan or an empty receipt", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))
@@ -1414,7 +1414,7 @@ describe("undo", () => {
       assert.strictEqual(yield* reason(pipeline.undo(receipt)), "conflict")
     }).pipe(within({ script: [...add("x"), ...add("x"), ...add("x")] })))
 
-  it.effect("what was undone can be remembered again", () =>
+  it.effect("leaves facts and turns that can be remembered again", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1434,7 +1434,7 @@ describe("undo", () => {
       )
     })))
 
-  it.effect("of what changed several times is of all of it", () =>
+  it.effect("undoes all changes of a record that was changed several times", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -1445,7 +1445,7 @@ describe("undo", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
-  it.effect("what has expired meanwhile is gone already", () =>
+  it.effect("ignores records that have expired since", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "1 minute" })
@@ -1455,7 +1455,7 @@ describe("undo", () => {
     }).pipe(within({ script: add("x") })))
 })
 
-describe("the seal of a receipt", () => {
+describe("MemoryPipeline.undo", () => {
   const script = [...add("Ada moved to Porto"), ...add("Ada likes cats")]
   const rows = Effect.flatMap(
     MemoryStore.MemoryStore,
@@ -1490,9 +1490,9 @@ describe("the seal of a receipt", () => {
     "with other mutations": (mine, { mutations }) => ({ ...mine, mutations })
   }
 
-  describe.each(Object.entries(stores))("on %s", (_, store) => {
+  describe.each(Object.entries(stores))("on the store %s", (_, store) => {
     it.effect.each(Object.entries(forgeries))(
-      "refuses a receipt %s, and changes nothing",
+      "refuses a receipt %s with not_owned, and changes nothing",
       ([, forge]) =>
         Effect.gen(function*() {
           const { pipeline } = yield* both
@@ -1508,7 +1508,7 @@ describe("the seal of a receipt", () => {
         }).pipe(within({ script, store }))
     )
 
-    it.effect("refuses a receipt that another store of the same sort made", () =>
+    it.effect("refuses a receipt of another store with not_owned", () =>
       Effect.gen(function*() {
         const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
           within({ script, store })
@@ -1521,7 +1521,7 @@ describe("the seal of a receipt", () => {
   })
 
   it.effect.prop(
-    "is valid for every receipt that was encoded and decoded, and for none that was changed",
+    "accepts every receipt after encoding and decoding, and refuses every changed one",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

@@ -1,4 +1,4 @@
-/** Which memories a remember asks for, and how many it has to look at for that. */
+/** Which memories MemoryPipeline.remember compares a fact with, and how many records it searches for that. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -60,8 +60,8 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
   )))))
 }
 
-describe("what a fact is compared with", () => {
-  it.effect("is found among what the scope holds: what else a viewer sees is not looked at, and changes nothing", () =>
+describe("the search for related memories of a fact", () => {
+  it.effect("covers the records of the written scope only, whatever else the viewer sees", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
@@ -76,7 +76,7 @@ describe("what a fact is compared with", () => {
       assert.deepStrictEqual((yield* remembered(Viewer.everyone(), Global)).sizes, [1, 1])
     }))
 
-  it.effect("is in an order that no record changes which the viewer does not see", () =>
+  it.effect("has an order that records which the viewer does not see do not affect", () =>
     Effect.gen(function*() {
       const viewer = Viewer.make({ ...both, reach: "within" })
       const drafts = ["Green tea", "Black tea, black coffee", "Green grass"].map((body) => ({
@@ -94,7 +94,7 @@ describe("what a fact is compared with", () => {
       }
     }))
 
-  it.effect("is nothing of a scope that the viewer does not see", () =>
+  it.effect("fails with invalid_scope for a scope that the viewer does not see", () =>
     Effect.gen(function*() {
       for (const viewer of [Viewer.make({ userId: "bob" }), Viewer.make({ userId: "bob", reach: "within" })]) {
         const error = yield* Effect.flip(remembered(viewer, ada))
