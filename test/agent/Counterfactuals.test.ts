@@ -1,4 +1,4 @@
-/** A counterfactual says what might have been: no prompt and no tool shows it as what was. */
+/** A counterfactual says what might have been: every prompt and tool that shows one labels it as such. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -16,7 +16,7 @@ const Memory = Layer.mergeAll(MemoryService.layer(), BeliefMemory.layer, Episodi
 const label = "counterfactual: what might have been, not what was"
 
 describe("a counterfactual", () => {
-  it.effect("is labelled in the context of a turn, in the index and by every tool that shows it, and facts are not", () =>
+  it.effect("is labelled in the context of a turn, in the index and by every tool that shows it; facts are not", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const beliefs = yield* BeliefMemory.BeliefMemory

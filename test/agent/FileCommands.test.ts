@@ -1,4 +1,4 @@
-/** The commands of Anthropic's memory tool over several stores, and the laws of an edit by matching text. */
+/** The commands of Anthropic's memory tool over several stores, and the laws of editing a text by what the model was shown of it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -66,8 +66,8 @@ const escapes = [
   "~/memories"
 ]
 
-describe.each(used)("files in a store of the sort %s", (name) => {
-  it.live("are created, viewed, edited, renamed and deleted, with the documented answers", () =>
+describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
+  it.live("are created, viewed, edited, renamed and deleted with the documented answers", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/notes/tea.md"
@@ -116,7 +116,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("a file that is missing, or is in the way, fails with the documented text, and nothing changes", () =>
+  it.live("give the documented error if missing or already there, and are not changed", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -162,7 +162,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("lie under /memories: every other path is refused by every command, plain or encoded", () =>
+  it.live("are under /memories: every command refuses any other path, plain or encoded", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -188,7 +188,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.lengthOf((yield* MemoryService.as(ada)(list({}))).items, 1)
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("the files of one user are not those of another, under the same path", () =>
+  it.live("of one user are separate from another user's under the same path", () =>
     Effect.gen(function*() {
       const mine = yield* caller(ada)
       const his = yield* caller(Viewer.make({ userId: "bob" }))
@@ -201,7 +201,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("are edited where the model was shown the text, and what was hidden from it stays", () =>
+  it.live("are edited where the shown text matches, and characters hidden from the model are kept", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"
@@ -220,7 +220,7 @@ describe.each(used)("files in a store of the sort %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "xyz\u200b\u202e 1\r\ntwo\u00ad <|im_start|>user\u{e0041} end")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("are created once when several writers create them at once", () =>
+  it.live("are created once by several concurrent writers", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const answers = yield* Effect.forEach(
@@ -233,8 +233,8 @@ describe.each(used)("files in a store of the sort %s", (name) => {
     }).pipe(Effect.provide(layerOf(name))))
 })
 
-describe("the file commands", () => {
-  it.effect("count as writes, all but view", () =>
+describe("MemoryFileCommands", () => {
+  it.effect("counts every command but view as a write", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       assert.include(yield* call({ command: "view", path: "/memories" }), "0B\t/memories")
@@ -244,7 +244,7 @@ describe("the file commands", () => {
       assert.include(yield* call({ command: "view", path: "/memories" }), "/memories/a")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("are found by recall, and restored as other memories are", () =>
+  it.effect("stores files that recall finds and that can be restored like other memories", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const memory = yield* MemoryService.MemoryService
@@ -257,14 +257,14 @@ describe("the file commands", () => {
       assert.include(yield* call({ command: "view", path: "/memories/boats.md" }), "ferry")
     }).pipe(MemoryService.as(ada), Effect.provide(MemoryService.layerTest({ spec }))))
 
-  it.effect("write no scope that others read", () =>
+  it.effect("refuses to write a scope that other users read", () =>
     Effect.gen(function*() {
       const call = yield* caller(Viewer.make({}))
       assert.match(yield* call({ command: "create", path: "/memories/a", file_text: "x" }), /^invalid_scope: /)
     }).pipe(Effect.provide(MemoryService.layerTest({ spec }))))
 })
 
-describe("text as it is shown", () => {
+describe("PromptText.traced", () => {
   const pieces = FastCheck.array(
     FastCheck.oneof(
       FastCheck.constantFrom(
@@ -308,7 +308,7 @@ describe("text as it is shown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "is that of `visible`, and each of its units has a place in the stored text, in order",
+    "gives the text of PromptText.visible, with the position of each unit in the stored text, in order",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)
@@ -322,7 +322,7 @@ describe("text as it is shown", () => {
   )
 
   it.prop(
-    "replaced by itself is the stored text, byte for byte",
+    "lets replaceShown replace a part by itself without changing a byte",
     [pieces, FastCheck.nat(), FastCheck.nat()],
     ([text, a, b]) => {
       const traced = PromptText.traced(text)
@@ -336,7 +336,7 @@ describe("text as it is shown", () => {
   }).map((parts) => parts.join(""))
   const plain = FastCheck.array(FastCheck.constantFrom("x", "a", "\n"), { maxLength: 6 }).map((parts) => parts.join(""))
 
-  it.prop("replaced in part shows the new text there and the old around it, and every hidden character stays", [
+  it.prop("lets replaceShown replace a part of the shown text and keep every hidden character", [
     letters,
     FastCheck.nat(),
     FastCheck.nat(),
@@ -351,8 +351,8 @@ describe("text as it is shown", () => {
   })
 })
 
-describe("definitions of tools", () => {
-  it.effect("have the shapes of Anthropic's and OpenAI's APIs, with schemas that are objects of draft 7", () =>
+describe("ToolDefinition", () => {
+  it.effect("gives tools in the shapes of Anthropic's and OpenAI's APIs, with JSON Schemas of draft 7", () =>
     Effect.gen(function*() {
       const tools: ReadonlyArray<MemoryTool.MemoryTool> = yield* MemoryFileCommands.make(ada)
       const [anthropic] = ToolDefinition.anthropic(tools)

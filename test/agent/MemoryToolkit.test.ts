@@ -34,7 +34,7 @@ describe("MemoryToolkit.make", () => {
   const memory = MemoryService.layerTest({ spec: { allowForget: true, writesPerTurn: 2 } })
   const tea = { scope: "agent", kind: "user", summary: "Likes tea", body: "Green." }
 
-  it.effect("a model remembers and recalls, and reads what the tool tells", () => {
+  it.effect("lets a model call remember and recall, and returns the text of the tool", () => {
     const { model } = scripted([call("remember", tea)], [call("recall", { query: "tea" })])
     return Effect.gen(function*() {
       const [written] = yield* say("I like tea")
@@ -45,7 +45,7 @@ describe("MemoryToolkit.make", () => {
     }).pipe(Effect.provide([model, memory]))
   })
 
-  it.effect("failures are results: the turn goes on", () => {
+  it.effect("returns failures to the model as results, so that the turn continues", () => {
     const { model } = scripted([
       call("remember", { ...tea, summary: 7, trust: 0 }),
       call("remember", "tea"),
@@ -66,7 +66,7 @@ describe("MemoryToolkit.make", () => {
     }).pipe(Effect.provide([model, memory]))
   })
 
-  it.effect("the model is shown each tool as the tool describes itself", () => {
+  it.effect("shows the model each tool's own name, description and schema", () => {
     const { asked, model } = scripted([text("hello")])
     return Effect.gen(function*() {
       yield* say("hello")
@@ -85,7 +85,7 @@ describe("MemoryToolkit.make", () => {
 describe("MemoryToolkit.layerCompletion", () => {
   const ask = Effect.flatMap(Completion.Completion, (_) => _.complete({ system: "Be terse.", user: "Tea?" }))
 
-  it.effect("asks the model with a system and a user message, and answers with its text", () => {
+  it.effect("calls the model with a system and a user message, and returns its text", () => {
     const { asked, model } = scripted([text("Yes"), text(", please.")])
     return Effect.gen(function*() {
       assert.strictEqual(yield* ask, "Yes, please.")
@@ -96,7 +96,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("without a system text there is no system message", () => {
+  it.effect("sends no system message if the system text is empty", () => {
     const { asked, model } = scripted([text("Yes")])
     return Effect.gen(function*() {
       const { complete } = yield* Completion.Completion
@@ -105,7 +105,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("objects are found in what it says", () => {
+  it.effect("finds a JSON object in the model's text", () => {
     const { model } = scripted([text("Sure: {\"facts\":[\"tea\"]}")])
     const Facts = Schema.Struct({ facts: Schema.Array(Schema.String) })
     return Effect.gen(function*() {
@@ -114,14 +114,14 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("its failure is ours, and tells nothing that is not for everybody", () =>
+  it.effect("fails with reason model and a message without the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
       assert.instanceOf(error.cause, AiError.UnknownError)
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, scripted().model))))
 
-  it.effect("it is named after its provider, where there is one", () =>
+  it.effect("is named after the provider if there is one", () =>
     Effect.gen(function*() {
       const named = Layer.provide(MemoryToolkit.layerCompletion, Model.make("acme", scripted().model))
       assert.strictEqual((yield* Effect.provide(Completion.Completion, named)).model, "acme")
@@ -137,7 +137,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )
   const embed = (texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
 
-  it.effect("vectors come in order, in batches, and are kept", () => {
+  it.effect("returns vectors in order, requests them in batches, and caches them", () => {
     const calls: Array<number> = []
     return Effect.gen(function*() {
       const texts = Array.from({ length: 40 }, (_, n) => "x".repeat(n))
@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("a failure, or vectors of other dimensions, is the model's", () =>
+  it.effect("fails with reason model if the provider fails or returns other dimensions", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })
@@ -198,7 +198,7 @@ describe("MemoryToolkit.layerInjected", () => {
       }).pipe(Effect.provide(built))
   }
 
-  it.effect("every way to call is given the block: after a blank line, at the end of the last user message", () =>
+  it.effect("appends the block to the last user message, after a blank line, in generateText, generateObject and streamText", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]))((asked) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* generate("Which tea?")).text, "a")
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a chat's history never has it, each call has one, and what comes before it only grows", () =>
+  it.effect("keeps the block out of a chat's history, and leaves the text before the block a growing prefix", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -241,7 +241,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a streamed chat's history neither", () =>
+  it.effect("keeps the block out of a streamed chat's history, too", () =>
     injected(scripted([text("Green.")], [text("Hot.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.empty
@@ -253,7 +253,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the caller's prompt is as it was, and a prompt that can be read but once is", () =>
+  it.effect("does not change the caller's prompt, and accepts a prompt that can be iterated only once", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const prompt = Prompt.make("Which tea?")
@@ -268,7 +268,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a prompt goes as it came where there is nothing to say", () =>
+  it.effect("passes the prompt on unchanged if there is nothing to inject", () =>
     injected(scripted([text("a")], [text("b")], [text("c")], [text("d")]))((asked) =>
       Effect.gen(function*() {
         const prompts = [
@@ -282,7 +282,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("what a tool answered is no user's turn", () => {
+  it.effect("injects nothing after a tool's result", () => {
     const fetch = Tool.make("fetch", { success: Schema.String })
     const toolkit = Toolkit.make(fetch)
     return injected(scripted([call("fetch", {})], [text("Here you are.")]))((asked) =>
@@ -299,7 +299,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("a message of several parts keeps them, and what the provider is told of it", () =>
+  it.effect("keeps all parts and provider options of the user message", () =>
     injected(scripted([text("a")]))((asked) =>
       Effect.gen(function*() {
         const file = Prompt.makePart("file", { mediaType: "image/png", data: new Uint8Array([1, 2]) })
@@ -320,7 +320,7 @@ describe("MemoryToolkit.layerInjected", () => {
 
   const shared = MemoryToolkit.layerInjected
 
-  it.effect("one layer serves many users at once, each call with the memory of its own viewer", () =>
+  it.effect("serves many concurrent users with one layer, each call with its own viewer's memory", () =>
     injected(scripted(...Array.from({ length: 20 }, () => [text("a")])), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const users = Array.from({ length: 20 }, (_, n) => n % 2 === 0 ? ada : bob)
@@ -338,7 +338,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a call that names no viewer is given no memory, in every way to call, and an event says so", () =>
+  it.effect("injects nothing into a call without a viewer, and publishes an event", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const schema = Schema.Struct({ tea: Schema.Number })
@@ -361,7 +361,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a stream has the memory of the viewer that runs it, not of the one that made it or built the layer", () =>
+  it.effect("injects into a stream the memory of the viewer that runs it, not of the one that made it", () =>
     injected(
       scripted([text("a")], [text("b")], [text("c")]),
       undefined,
@@ -391,7 +391,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a chat that one viewer began is for each who goes on with it", () =>
+  it.effect("injects into a chat the memory of the viewer that continues it", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.empty.pipe(MemoryService.as(ada))
@@ -400,7 +400,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("where memory fails the model is called without it, and an event tells why", () => {
+  it.effect("calls the model without memory if memory fails, and publishes memory_degraded", () => {
     const store: Layer.Layer<MemoryStore.MemoryStore> = over(() => ({ search: () => Effect.fail(storeDown) }))
     return injected(scripted([text("a")]), Layer.provide(Layer.orDie(MemoryService.layer()), store))((asked) =>
       Effect.gen(function*() {
@@ -412,14 +412,14 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("the model's failures are the caller's, as ever", () =>
+  it.effect("fails with the model's own error", () =>
     injected(scripted())(() =>
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(generate("Which tea?")))._tag, "UnknownError")
       })
     ))
 
-  it.effect("whatever comes after the last user message, the block ends that message; without one there is none", () => {
+  it.effect("appends the block to the last user message even if other messages follow, and adds none without one", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({
@@ -449,7 +449,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("what the service is asked with is the conversation: roles, texts, and what is a tool's", () => {
+  it.effect("passes the conversation to MemoryService.context with roles, texts and tool marks", () => {
     const turns: Array<ReadonlyArray<Message.Message>> = []
     const memory = Layer.effect(
       MemoryService.MemoryService,

@@ -21,14 +21,14 @@ describe("MemoryTools.make", () => {
       (tools) => tools.map(({ name, writes }) => `${name} ${writes}`)
     )
 
-  it.effect("remember and recall; forget where it is allowed; none where memory is off", () =>
+  it.effect("makes remember and recall, forget if it is allowed, and no tools if memory is disabled", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* names({}), ["remember true", "recall false"])
       assert.deepStrictEqual(yield* names({ allowForget: true }), ["remember true", "recall false", "forget true"])
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("their JSON Schemas are plain objects that name every field, and no viewer", () =>
+  it.effect("gives JSON Schemas that are plain objects, name every field and have no viewer", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {
@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("a model is told of the scopes that its viewer has, and of Global only where it may write it", () =>
+  it.effect("offers the scopes that the viewer has, and global only if it may write it", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(
@@ -91,8 +91,8 @@ describe("MemoryTools.make", () => {
     }))
 })
 
-describe("forget", () => {
-  law("forgets what it sees, once, and does not know of the rest", (call, store) =>
+describe("the tool forget", () => {
+  law("forgets a visible record once, and reports any other id as absent", (call, store) =>
     Effect.gen(function*() {
       const id = idOf((yield* call("remember", tea)).data)
       const [foreign] = yield* store.put(Viewer.system(), [{
@@ -113,7 +113,7 @@ describe("forget", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [foreign!.record])
     }))
 
-  law("instructions are read_only, and an id that is none is invalid_id", (call, store) =>
+  law("refuses instructions with read_only, and a malformed id with invalid_id", (call, store) =>
     Effect.gen(function*() {
       const [file] = yield* store.put(Viewer.system(), [{
         scope: "global",
@@ -128,7 +128,7 @@ describe("forget", () => {
 })
 
 describe("MemoryTools", () => {
-  it.effect("a failure of the disk is reported to the model without the path", () =>
+  it.effect("report a failure of the disk to the model without the path", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       for (const [name, input] of [["remember", tea], ["recall", {}]] as const) {
@@ -150,7 +150,7 @@ describe("MemoryTools", () => {
       )
     )))
 
-  it.effect("a call is one event, of its viewer", () =>
+  it.effect("publish one event per call, with the call's viewer", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const { events } = yield* MemoryService.MemoryService
@@ -167,7 +167,7 @@ describe("MemoryTools", () => {
       for (const { viewer } of heard) assert.strictEqual(viewer, pilot)
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("whatever a model sends is an answer or a failure it can read, never a defect", () =>
+  it.effect("answer any input with a result or a readable failure, never with a defect", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const field = FastCheck.constantFrom(

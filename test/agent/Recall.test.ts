@@ -6,7 +6,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { law, reason } from "./Calls.ts"
 
-describe("recall", () => {
+describe("the tool recall", () => {
   const put = (
     store: MemoryStore.Service,
     drafts: ReadonlyArray<Partial<Draft>>,
@@ -21,7 +21,7 @@ describe("recall", () => {
     )
 
   law(
-    "tells what it finds in the words of the seed, best first, and gives ids, scopes and scores",
+    "returns hits in a fixed format, best first, with ids, scopes and scores",
     (call, store) =>
       Effect.gen(function*() {
         const [id] = yield* put(store, [{ summary: "On tea", body: "Drinks tea.", tags: ["hot", "drink"] }, {
@@ -46,7 +46,7 @@ describe("recall", () => {
       })
   )
 
-  law("says where it looked when it finds nothing", (call) =>
+  law("names the scopes that it searched if it finds nothing", (call) =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* call("recall", { query: "tea" })).text,
@@ -56,7 +56,7 @@ describe("recall", () => {
     }))
 
   law(
-    "without a query, or a blank one, the most recent; ten of them, and says how many more",
+    "without a query returns the ten most recent records, and the number of others",
     (call, store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
@@ -81,7 +81,7 @@ describe("recall", () => {
       })
   )
 
-  law("never shows what the viewer does not see", (call, store) =>
+  law("never returns a record that the viewer does not see", (call, store) =>
     Effect.gen(function*() {
       yield* put(store, [{ scope: { agentId: "other" } }, { scope: { agentId: "pilot", runId: "run-8" } }, {
         scope: { userId: "ada" }
@@ -92,7 +92,7 @@ describe("recall", () => {
       }
     }))
 
-  law("scopes, kinds and tags narrow; empty lists do not", (call, store) =>
+  law("filters by scopes, kinds and tags, and ignores empty lists", (call, store) =>
     Effect.gen(function*() {
       yield* put(store, [
         { scope: "global", body: "a tea" },
@@ -118,7 +118,7 @@ describe("recall", () => {
       assert.strictEqual(yield* reason(call("recall", { scopes: ["session"] })), "invalid_scope")
     }))
 
-  law("an agent's memory is found among a hundred of its runs'", (call, store) =>
+  law("finds an agent's record among a hundred of its runs' records", (call, store) =>
     Effect.gen(function*() {
       yield* put(store, [{ body: "the rule on tea" }])
       yield* TestClock.adjust("1 hour")
@@ -130,7 +130,7 @@ describe("recall", () => {
     }))
 
   law(
-    "a within viewer finds what it names among any number of others, and is told of what it named only",
+    "finds, for a viewer of reach within, a record in a named scope among many others, and counts only those",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -164,7 +164,7 @@ describe("recall", () => {
   )
 
   law(
-    "a within viewer's scopes are names for what is narrower, and never widen what it sees",
+    "treats scopes of a viewer of reach within as filters on what it sees",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -187,7 +187,7 @@ describe("recall", () => {
     { viewer: Viewer.make({ userId: "ada", reach: "within" }) }
   )
 
-  law("limits 0, 51, 1.5 and NaN, a long query and unknown arguments are refused", (call) =>
+  law("refuses limits other than 1..50, a query that is too long and unknown arguments", (call) =>
     Effect.gen(function*() {
       for (
         const input of [
@@ -207,7 +207,7 @@ describe("recall", () => {
     }))
 
   law(
-    "nothing a memory says leaves its place, and who it is from is said where it is not trusted",
+    "escapes a record's text so that it cannot leave its place, and marks untrusted origins",
     (call, store) =>
       Effect.gen(function*() {
         const attacks = [

@@ -1,4 +1,4 @@
-/** The claim of docs/recipes.md about the agent that memory is added to; `test/built/fences.test.ts` runs its programs. */
+/** The claim of docs/recipes.md about adding memory to an agent; `test/built/fences.test.ts` runs its programs. */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -19,7 +19,7 @@ const common = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
 }
 
 describe("an agent of @effect/ai", () => {
-  it("is given memory by 25 changed lines at most, those that are taken out and those that are put in counted each", () => {
+  it("gets memory by at most 25 changed lines, counting removed and added lines", () => {
     const same = common(without!, with_!)
     const changed = without!.length - same + (with_!.length - same)
     assert.isAbove(changed, 0)

@@ -28,7 +28,7 @@ const record = (viewer: Viewer.Viewer, id: MemoryId) =>
   )
 
 describe("MemoryTools.makeRecords", () => {
-  it.effect("five tools, of which three write; none where memory is off", () =>
+  it.effect("makes five tools, of which three write, and none if memory is disabled", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeRecords(bob)
       assert.deepStrictEqual(tools.map(({ name, writes }) => [name, writes]), [
@@ -45,7 +45,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* MemoryTools.makeRecords(bob).pipe(within({ enabled: false })), [])
     }).pipe(within()))
 
-  it.effect("what is wrong is said as a model can act on it", () =>
+  it.effect("explains an invalid argument so that the model can correct it", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const told = (name: string, input: unknown) =>
@@ -60,7 +60,7 @@ describe("MemoryTools.makeRecords", () => {
       )
     }).pipe(within()))
 
-  it.effect("a round: appended, found, updated, viewed, deleted", () =>
+  it.effect("appends, finds, updates, views and deletes a record", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { data, text } = yield* call("memory_append", { text: " Likes dark mode ", kind: "procedural" })
@@ -84,7 +84,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual((yield* call("memory_view")).data, [])
     }).pipe(within()))
 
-  it.effect("what is appended or updated has its vector at once", () =>
+  it.effect("computes the vector of appended and updated text at once", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -95,7 +95,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(within()))
 
-  it.effect("an update leaves nothing of the old text, also where there was a summary", () =>
+  it.effect("leaves nothing of the old text after an update, not even in the summary", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -111,7 +111,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(changed.revision, 2)
     }).pipe(within()))
 
-  it.effect("another's record is answered as one that is not there, and stays as it is", () =>
+  it.effect("answers for another viewer's record as for a missing one, and does not change it", () =>
     Effect.gen(function*() {
       const [bobs, eves] = [yield* recordsOf(bob), yield* recordsOf(eve)]
       const id = idOf((yield* bobs("memory_append", { text: "Bob's secret" })).data)
@@ -128,7 +128,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
     }).pipe(within()))
 
-  it.effect("what is Global or an instruction is changed by nobody who may not", () =>
+  it.effect("refuses changes of global records without permission, and of instructions", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -146,7 +146,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(anyone("memory_append", { text: "x" })), "not_owned")
     }).pipe(within({ ...free, globalWrites: "deny" })))
 
-  it.effect("append, update and delete are behind the write limit; search and view are not", () =>
+  it.effect("counts append, update and delete against the write limit, but not search and view", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const id = idOf((yield* call("memory_append", { text: "one" })).data)
@@ -163,7 +163,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_search", { query: "one" })).data as ReadonlyArray<unknown>, 1)
     }).pipe(within({})))
 
-  it.effect("what breaks a shape is refused, an argument that names a viewer included", () =>
+  it.effect("refuses invalid arguments, also one that names a viewer", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       for (
@@ -182,7 +182,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(call("memory_update", { id: "7", text: "x" })), "invalid_id")
     }).pipe(within()))
 
-  it.effect("fifty at most are viewed unless more are asked for", () =>
+  it.effect("views fifty records by default, and more if asked", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a narrow viewer writes as narrowly, and sees no wider than it may", () =>
+  it.effect("writes in the scope of a narrower viewer, and does not reach beyond what it sees", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

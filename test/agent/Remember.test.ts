@@ -8,9 +8,9 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import { free, idOf, law, pilot, reason, tea, toolsOf } from "./Calls.ts"
 
-describe("remember", () => {
+describe("the tool remember", () => {
   law(
-    "saves for the scope that is named, as the agent's, and says so in the words of the seed",
+    "saves in the named scope with origin agent, and answers in a fixed format",
     (call, store) =>
       Effect.gen(function*() {
         const scopes = { global: "global", agent: { agentId: "pilot" }, run: { agentId: "pilot", runId: "run-7" } }
@@ -26,7 +26,7 @@ describe("remember", () => {
       })
   )
 
-  law("a user's and a session's memory, where the viewer has them", (call, store) =>
+  law("saves in the user's and the session's scope if the viewer has these ids", (call, store) =>
     Effect.gen(function*() {
       for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })
       const { items } = yield* store.list(Viewer.system(), {})
@@ -40,7 +40,7 @@ describe("remember", () => {
       assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "agent" })), "invalid_scope")
     }), { viewer: Viewer.make({ userId: "ada", sessionId: "s" }) })
 
-  law("a within viewer's memory is under all of its ids", (call, store) =>
+  law("saves under all ids of a viewer of reach within", (call, store) =>
     Effect.gen(function*() {
       yield* call("remember", { ...tea, scope: "agent" })
       const { items } = yield* store.list(Viewer.system(), {})
@@ -50,7 +50,7 @@ describe("remember", () => {
       }
     }), { viewer: Viewer.make({ userId: "ada", agentId: "pilot", reach: "within" }) })
 
-  law("a run's memory without a run is invalid_scope, and says what there is", (call, store) =>
+  law("refuses the run scope without a run with invalid_scope, and names the scopes there are", (call, store) =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
       assert.deepStrictEqual(failure, {
@@ -61,7 +61,7 @@ describe("remember", () => {
     }), { viewer: Viewer.make({ agentId: "pilot" }) })
 
   law(
-    "what is too long, empty, unknown or not declared is refused, and nothing is written",
+    "refuses too long, empty, unknown and undeclared arguments, and writes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const bad = [
@@ -93,7 +93,7 @@ describe("remember", () => {
   )
 
   law(
-    "with an id it replaces what it sees: text, tags and scope, and keeps when it came and what else is known",
+    "with an id replaces text, tags and scope of a visible record, and keeps createdAt and its other fields",
     (call, store) =>
       Effect.gen(function*() {
         const [put] = yield* store.put(pilot, [{
@@ -129,7 +129,7 @@ describe("remember", () => {
   )
 
   law(
-    "with an id it never touches a foreign, absent or read-only entry, and tells foreign and absent alike",
+    "with the id of an invisible, missing or read-only record changes nothing, and answers alike for the first two",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()
@@ -156,19 +156,19 @@ describe("remember", () => {
       })
   )
 
-  law("the same again is the one that is there", (call) =>
+  law("returns the existing record for an equal one", (call) =>
     Effect.gen(function*() {
       const [first, second] = yield* Effect.all([call("remember", tea), call("remember", tea)])
       assert.deepStrictEqual(first, second)
     }))
 
-  law("under globalWrites: deny what is Global is not_owned", (call) =>
+  law("refuses the global scope with not_owned under globalWrites: deny", (call) =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "global" })), "not_owned")
     }), { spec: { ...free, globalWrites: "deny" } })
 
   law(
-    "the second write of a turn is refused, a failed one is not counted, and each run has its own count",
+    "refuses the second write of a turn, does not count a failed one, and counts each run separately",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
@@ -189,8 +189,8 @@ describe("remember", () => {
   )
 })
 
-describe("what a model corrects", () => {
-  it.effect("stays as narrow as it was: nobody else's agent gets to see it", () =>
+describe("a record that a model corrects with remember", () => {
+  it.effect("keeps its narrow scope, so that no other user's agent sees it", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

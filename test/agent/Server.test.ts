@@ -1,4 +1,4 @@
-/** An agent behind HTTP, in a process of its own, over a provider that speaks OpenAI's wire format. */
+/** An agent behind HTTP, in its own process, with a provider that speaks OpenAI's wire format. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -44,7 +44,7 @@ const model = (input: ReadonlyArray<Item>): Answer => {
 }
 
 describe("an agent in an HTTP server", () => {
-  it.scopedLive("streams to three users at once, with tools of its own beside memory's, and nothing of one reaches another", () =>
+  it.scopedLive("streams to three concurrent users, with memory's tools and one of its own, and keeps them apart", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)
@@ -70,7 +70,7 @@ describe("an agent in an HTTP server", () => {
       assert.isTrue(first.some((all) => all.some((text) => text.includes("sunny in likes-"))))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("asked to end closes its store and ends well, and the next one goes on", () =>
+  it.scopedLive("closes its store and exits with 0 on SIGTERM, and the next process continues the conversation", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { url } = yield* provider(model)
@@ -84,7 +84,7 @@ describe("an agent in an HTTP server", () => {
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("killed in the middle of an answer goes on where the conversation was, with what it had remembered", () =>
+  it.scopedLive("killed in the middle of an answer continues the conversation after a restart, with its memories", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)

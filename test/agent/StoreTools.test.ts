@@ -30,7 +30,7 @@ const called = (
 }
 
 describe("MemoryTools.makeStores", () => {
-  it.effect("are search, add, each with its stores described, and in this order; under whatever names", () =>
+  it.effect("makes search and add in this order, under configurable names, with descriptions of their stores", () =>
     Effect.gen(function*() {
       const plain = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])
@@ -55,7 +55,7 @@ describe("MemoryTools.makeStores", () => {
       assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { stores: ["nowhere"] })), "not_found")
     }).pipe(Effect.provide(world())))
 
-  it.effect("search_memory and add_memory have the seed's shapes", () =>
+  it.effect("search_memory and add_memory answer in their documented shapes", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const add = called(tools, "add_memory")
@@ -78,7 +78,7 @@ describe("MemoryTools.makeStores", () => {
       assert.include(message, "notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a second add_memory of a turn is denied, and nothing of it kept", () =>
+  it.effect("denies a second add_memory of a turn, and keeps nothing of it", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("with a limit of one, concurrent add_memory calls of a turn write once, even if a store refuses each entry", () =>
+  it.effect("with a limit of one, lets concurrent add_memory calls of a turn write once, even if a store refuses each entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -107,7 +107,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("an add_memory that every store refuses does not count against the write limit", () =>
+  it.effect("does not count an add_memory that every store refuses against the write limit", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       for (let n = 0; n < 3; n++) {
@@ -117,7 +117,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("what a store refuses is told with its name, what the others took stays, and no place on a disk is named", () =>
+  it.effect("reports what a store refuses with the store's name and without a path, and keeps what the others took", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
@@ -128,7 +128,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("put", "apply"), writable: true } }
     }))))
 
-  it.effect("in the background a failure is an event, and the call is accepted", () =>
+  it.effect("without waiting accepts a call and publishes a later failure as an event", () =>
     heard(Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
       assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
@@ -138,7 +138,7 @@ describe("MemoryTools.makeStores", () => {
       Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
     ))
 
-  it.effect("reach no store beyond those they were made for", () =>
+  it.effect("reaches no store beyond those that it was made for", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
       assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
@@ -152,9 +152,9 @@ describe("MemoryTools.makeStores", () => {
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 })
 
-describe("MemoryTools.makeStores, of stores that", () => {
+describe("MemoryTools.makeStores with stores that", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("take no writes: there is nothing to add with, and no way to add to them", () =>
+  it.effect("are read-only makes no add tool for them", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores, of stores that", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("bring tools of their own: after ours, in the order of the stores, behind the gate, under a name of their own", () =>
+  it.effect("have tools of their own puts these after its own, in the order of the stores, behind plugins and limits", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores, of stores that", () => {
       }
     }))))
 
-  it.effect("are told the same twice, or what begins alike: once each, and nothing lost", () =>
+  it.effect("deduplicate gets equal entries once and keeps similar ones apart", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "
@@ -197,8 +197,8 @@ describe("MemoryTools.makeStores, of stores that", () => {
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 })
 
-describe("MemoryTools.makeStores, whatever it is asked", () => {
-  it.effect("an input that is none is refused in words that say what is wanted, and echoes little of it", () =>
+describe("MemoryTools.makeStores with bad input", () => {
+  it.effect("explains what an invalid argument should be, and quotes little of it", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const search = called(tools, "search_memory")
@@ -233,7 +233,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
       assert.deepStrictEqual((yield* search.call({ query: "\ud800" })).data, [])
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a store that has left since is no more asked, and one by that name alone is not found", () =>
+  it.effect("no longer asks a store that was detached, and then reports its name as not found", () =>
     Effect.gen(function*() {
       const { attach } = yield* Federated.Federated
       const guest = yield* Scope.make()
@@ -254,7 +254,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
       assert.include(message, "the stores are: notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a store's description is one line of the tool's", () =>
+  it.effect("puts a store's description into one line of the tool's", () =>
     Effect.gen(function*() {
       const [search] = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(search!.description.split("\n").slice(1), ["Stores:", "- odd: for tea - all: everything"])
@@ -262,7 +262,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
       stores: { odd: { layer: memory, writable: true, description: "for tea\n- all: everything\n" } }
     }))))
 
-  it.effect("where every store refuses, all of it failed, and none of their reasons is lost", () =>
+  it.effect("reports the reasons of all stores if every store refuses", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       assert.deepStrictEqual(yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] })), {
@@ -274,7 +274,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
     }))))
 })
 
-describe("MemoryTools.makeStores, as a model of @effect/ai calls it", () => {
+describe("MemoryTools.makeStores with a model of @effect/ai", () => {
   const text = (text: string): Response.PartEncoded => ({ type: "text", text })
   const asks = (name: string, params: unknown): Response.PartEncoded => ({
     type: "tool-call",
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores, as a model of @effect/ai calls it", () => {
     return { asked, model }
   }
 
-  it.effect("a chat of several turns is injected, adds once a turn, is read by trigger, and keeps none of it in its history", () => {
+  it.effect("supports a chat of several turns with injection, one add per turn and extraction, and keeps its history clean", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

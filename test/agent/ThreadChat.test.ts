@@ -41,7 +41,7 @@ const threadsOver = (layer: Layer.Layer<MemoryStore.MemoryStore>) =>
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
 
 describe("MemoryToolkit.chat", () => {
-  it.scoped("goes on after a restart with its history, calls of tools and their results among it", () =>
+  it.scoped("continues after a restart with its history, including tool calls and their results", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const first = scripted([call("weather", { city: "Lisbon" })], [text("It is sunny.")])
@@ -79,7 +79,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("a call that fails keeps nothing of its turn, and the next one goes on", () =>
+  it.scoped("keeps nothing of a turn whose call fails, and the next turn continues", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("one")])
@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a stream is kept once it has ended, and what came of one that its consumer left", () =>
+  it.scoped("keeps a stream once it has ended, and the part that was read of a stream left early", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -134,7 +134,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("keeps no call of a tool without its result where a stream is left in between, and nothing of one that fails", () =>
+  it.scoped("keeps no tool call without its result if a stream is left early, and nothing of a stream that fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -173,7 +173,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("counts against the budget what a call of a tool says, and what falls out is found by a search of the thread", () =>
+  it.scoped("counts tool calls against the budget, and what no longer fits is found by a search of the thread", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [
@@ -198,7 +198,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("begins with a user's message after a tool's result that is longer than the budget, and with the next turn thereafter", () =>
+  it.scoped("starts the window at a user's message if a tool's result exceeds the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])
@@ -225,7 +225,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("takes up what others appended, and gives the model what fits into the budget", () =>
+  it.scoped("includes messages that others appended, and gives the model what fits into the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const long = "x".repeat(400)
@@ -253,7 +253,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("files in a prompt are kept as JSON, and given to the model again", () =>
+  it.scoped("stores files of a prompt as JSON and gives them to the model again", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("a cat")], [text("grey")])
@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("what was deleted from a thread goes to no model again, and no more than the budget does", () =>
+  it.scoped("never sends a deleted message, nor more than the budget, to the model", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -299,7 +299,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a viewer's chat is on its own thread: users who share a name and a process see nothing of each other", () =>
+  it.scoped("uses the viewer's own thread: two users with one thread name see nothing of each other", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello Bob")])
@@ -313,7 +313,7 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
-  it.scoped("a chat is its viewer's: a call as a viewer of another thread is refused, by one answer or a stream, before a model is asked", () =>
+  it.scoped("refuses a call as a viewer of another thread before the model is asked, also in a stream", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello again")])
@@ -338,7 +338,7 @@ describe("MemoryToolkit.chat", () => {
       }).pipe(Effect.provide(model), Effect.provideService(Threads.Threads, threads))
     }))
 
-  it.scoped("a store that fails fails the call with an AiError that has the MemoryError as its cause", () =>
+  it.scoped("fails with an AiError whose cause is the MemoryError if the store fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(
         Faulty.layer({ ops: ["apply"], fault: "unavailable" }).pipe(Layer.provide(MemoryStore.layerInMemory))

@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool search_thread", () => {
-  it.effect("finds what fell out of the window of the chat that calls it, for its viewer, by one answer or a stream", () => {
+  it.effect("finds messages outside the window of the calling chat, for its viewer, in a call and in a stream", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {
@@ -64,7 +64,7 @@ describe("the tool search_thread", () => {
     }).pipe(Effect.provide([model, Handlers]))
   })
 
-  it.effect("says so where there is no thread, and where there is no viewer, and finds nothing of a thread that is not there", () =>
+  it.effect("reports a missing thread context and a missing viewer, and finds nothing in an unknown thread", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const asks = handle("search_thread", { query: "word" })
@@ -80,7 +80,7 @@ describe("the tool search_thread", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("is a tool as data, too: behind the plugins, fenced, cut where a message is long, and none where memory is off", () =>
+  it.effect("made by MemoryTools.makeThread is behind plugins, fences and shortens messages, and is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -27,7 +27,7 @@ const tea = { scope: "user", kind: "user", summary: "Likes tea", body: "Green." 
 const bob = Viewer.make({ userId: "bob" })
 
 describe("MemoryToolkit.toolkit", () => {
-  it.effect("merges with other tools: a model calls both, by one answer or a stream", () => {
+  it.effect("merges with other tools, and a model calls both, in a call and in a stream", () => {
     const answer = [call("weather", { city: "Lisbon" }), call("remember", tea)]
     const { asked, model } = scripted(answer, answer)
     return Effect.gen(function*() {
@@ -50,7 +50,7 @@ describe("MemoryToolkit.toolkit", () => {
     )
   })
 
-  it.effect("acts for the viewer of each call: users who share it see nothing of each other", () =>
+  it.effect("acts for the viewer of each call, so that users who share it see nothing of each other", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const recalled = (viewer: Viewer.Viewer) => handle("recall", { query: "tea" }).pipe(MemoryService.as(viewer))
@@ -65,7 +65,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.notInclude(`${second.result}`, "Green.")
     }).pipe(Effect.provide(over(MemoryService.layerTest()))))
 
-  it("gives its parameters their types", () => {
+  it("has typed parameters", () => {
     type Parameters = { readonly [Name in keyof typeof All.tools]: Tool.Parameters<(typeof All.tools)[Name]> }
     expectTypeOf<Parameters["recall"]["query"]>().toEqualTypeOf<string | undefined>()
     expectTypeOf<Parameters["remember"]["body"]>().toEqualTypeOf<string>()
@@ -73,7 +73,7 @@ describe("MemoryToolkit.toolkit", () => {
     expectTypeOf<Parameters["weather"]>().toEqualTypeOf<{ readonly city: string }>()
   })
 
-  it.effect("returns wrong parameters to the model as a result, and writes nothing, by one answer or a stream", () => {
+  it.effect("returns invalid parameters to the model as a result and writes nothing, in a call and in a stream", () => {
     const wrong = [
       call("remember", { kind: "user" }),
       call("remember", "tea"),
@@ -94,7 +94,7 @@ describe("MemoryToolkit.toolkit", () => {
     }).pipe(MemoryService.as(ada), Effect.provide([model, over(MemoryService.layerTest())]))
   })
 
-  it.effect("fails a call that names no viewer, and an event says so", () =>
+  it.effect("fails a call without a viewer, and publishes an event", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const { events, result } = yield* heard(handle("remember", tea))
@@ -103,7 +103,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.deepStrictEqual(events.map(({ _tag }) => _tag), ["memory_viewer_missing"])
     }).pipe(Effect.provide(over(MemoryService.layerTest()))))
 
-  it.scoped("acts for nobody where a call names no viewer, whoever was named when the layer was built", () =>
+  it.scoped("fails a call without a viewer, even if there was a viewer when the layer was built", () =>
     Effect.gen(function*() {
       const context = yield* Layer.build(over(MemoryService.layerTest())).pipe(MemoryService.as(ada))
       const { isFailure, result } = yield* Effect.flatMap(All, ({ handle }) => handle("remember", tea)).pipe(
