@@ -1,4 +1,4 @@
-/** The shape of `src`, enforced: a folder knows itself and the folders above it in this list, never those below. */
+/** Enforces the shape of `src`: a folder imports from itself and from the folders above it in this list, never from those below. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
@@ -58,12 +58,12 @@ const levelOf = (file: string) => strata.indexOf(file.split("/")[0]!)
 const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
   assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
 
-describe("architecture", () => {
-  it("every module but those of the face lies in a stratum", () => {
+describe("the architecture of src", () => {
+  it("has every module except the public face in a stratum", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for, import and export, the inspector and the command aside; of a module that conditions choose, one counts", () => {
+  it("has at most 153 modules, not counting those of testing, compat, mcp, cli, transfer, inspector and optional peers", () => {
     const aside =
       /^testing\/|^compat\/|^mcp\/|^cli\/|^transfer\/|^inspector\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     const others = Object.values(conditional).flatMap((variants) => variants.slice(1))
@@ -71,14 +71,14 @@ describe("architecture", () => {
     assert.isAtMost(counted.length, 153)
   })
 
-  it("imports point one way", () => {
+  it("lets imports point only to strata above", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
       assert.deepStrictEqual(below, [], file)
     }
   })
 
-  it("imports, those of types too, go round in no circle but between a module and its own parts", () => {
+  it("has no import cycles, type imports included, except between a module and its own parts", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -95,7 +95,7 @@ describe("architecture", () => {
     )
   })
 
-  it("time and chance come from Effect alone", () => {
+  it("takes time and randomness from Effect only", () => {
     forbid(/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/)
     forbid(/\bMath\.random\b|\brandomUUID\b|\bcrypto\.random/)
     forbid(/\bgetRandomValues\b/, ["domain/internal/HashPortable.ts"])
@@ -104,7 +104,7 @@ describe("architecture", () => {
     forbid(/\bset(?:Timeout|Interval|Immediate)\b/)
   })
 
-  it("one file knows node:crypto, one node:fs and node:zlib, two of the command node:http and node:v8, and no file knows another part of Node", () => {
+  it("imports modules of Node in one file each, and only those listed", () => {
     const knows = new Map([
       ["domain/internal/HashNode.ts", ["node:crypto"]],
       [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]],
@@ -117,7 +117,7 @@ describe("architecture", () => {
     }
   })
 
-  it("imported packages are declared: dependencies and peers, by the command what its bundle has, and vitest by the testing stratum only", () => {
+  it("imports declared packages only: dependencies and peers, in the command development dependencies, in testing vitest", () => {
     const { dependencies, devDependencies, peerDependencies } = JSON.parse(
       readFileSync(join(root, "package.json"), "utf8")
     )
@@ -132,7 +132,7 @@ describe("architecture", () => {
     }
   })
 
-  it("an optional peer is reached by its subpath alone: no module that the index reaches imports one", () => {
+  it("imports optional peers only in modules that the index does not reach", () => {
     const { peerDependenciesMeta } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     const optional = Object.keys(peerDependenciesMeta).filter((peer) => !peer.endsWith("vitest"))
     const reached = new Set(["index.ts"])
@@ -142,12 +142,12 @@ describe("architecture", () => {
     assert.isAbove(files.filter((file) => specifiers(file).some(isOptional)).length, 0)
   })
 
-  it("one file imports the SDK of MCP", () => {
+  it("imports the SDK of MCP in one file", () => {
     const isSdk = (specifier: string) => specifier.startsWith("@modelcontextprotocol/")
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("nothing in src runs an effect but the command, swallows a failure or is a stub", () => {
+  it("runs effects only in the command, and has no swallowed failures, stubs or `any`", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
     // a plugin that dies is logged, and takes nobody along; the command prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
@@ -155,7 +155,7 @@ describe("architecture", () => {
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's payload is whatever its Schema says
   })
 
-  it("imports of Effect are namespaces, ours end in .ts", () => {
+  it("imports namespaces of Effect, and its own files with .ts", () => {
     for (const file of files) {
       for (const specifier of specifiers(file)) {
         if (specifier.startsWith(".")) assert.isTrue(specifier.endsWith(".ts"), `${file}: ${specifier}`)
@@ -164,7 +164,7 @@ describe("architecture", () => {
     }
   })
 
-  it("no file has more than 400 lines", () => {
+  it("has no file of more than 400 lines", () => {
     assert.deepStrictEqual(files.filter((file) => textOf(file).split("\n").length - 1 > 400), [])
   })
 
@@ -176,13 +176,13 @@ describe("architecture", () => {
     ([, name, file]) => ({ name: name!, file: file! })
   )
 
-  it("the face is the package's entry points and the modules that the index lists, each once and by its name", () => {
+  it("has as its face the package's entry points and the modules that the index lists, each once under its name", () => {
     for (const { file, name } of listed) assert.strictEqual(file, `${name}.ts`)
     const face = [...subpaths.filter((file) => !file.includes("/")), ...listed.map(({ file }) => file)].sort()
     assert.deepStrictEqual(face, entries)
   })
 
-  it("a module of the face holds no code: it passes names on, and no stratum imports it", () => {
+  it("has no code in modules of the face, which no stratum imports", () => {
     for (const file of entries) {
       const code = codeOf(file).replace(/^export (?:type )?(?:\{[^}]*\}|\* as \w+) from "[^"]+"$/gm, "")
       assert.strictEqual(code.trim(), "", file)
@@ -193,14 +193,14 @@ describe("architecture", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("a module of the index passes on names of one stratum's module, and types that their signatures name", () => {
+  it("has modules of the index that export names of one module of a stratum", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
     }
   })
 
-  it("the index has 60 modules and 200 names at most", () => {
+  it("has an index of at most 60 modules and 200 names", () => {
     const names = listed.flatMap(({ file }) =>
       Array.from(codeOf(file).matchAll(/^export \{([^}]*)\}/gm), ([, names]) => names!.split(",")).flat()
     )
@@ -208,7 +208,7 @@ describe("architecture", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("the index documents each module, in the order of the strata", () => {
+  it("has a comment on each module of the index, which lists them in the order of the strata", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
@@ -219,12 +219,12 @@ describe("architecture", () => {
     assert.deepStrictEqual(levels, levels.slice().sort((a, b) => a - b))
   })
 
-  it("every module says at its head what it is", () => {
+  it("has a comment at the head of every module", () => {
     const silent = files.filter((file) => !/^(?:#!.*\n)?\/\*\*/.test(textOf(file)))
     assert.deepStrictEqual(silent, [])
   })
 
-  it("nothing committed names a place on somebody's machine", () => {
+  it("and all committed files contain no path of a developer's machine", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

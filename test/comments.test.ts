@@ -1,4 +1,4 @@
-/** The comments of `src`, as a reader meets them: each names its subject, and every exported name has one. */
+/** The comments of `src`: each names its subject, and every exported name has one. */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join, sep } from "node:path"
@@ -27,8 +27,8 @@ const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined 
   return isContinued ? undefined : /(?:^|\s)\/\/\s+([A-Za-z]+)\b/.exec(line)?.[1]
 }
 
-describe("comments", () => {
-  it("begin with their subject, and not with a preposition or a relative word", () => {
+describe("comments in src", () => {
+  it("begin with their subject, not with a preposition or relative word", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) => {
@@ -39,7 +39,7 @@ describe("comments", () => {
     assert.deepStrictEqual(found, [])
   })
 
-  it("stand above every exported name", () => {
+  it("are above every exported name", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) =>

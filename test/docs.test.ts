@@ -1,4 +1,4 @@
-/** The pages in README.md and `docs`: how long, how they are found, and that what they list is what `src` has. */
+/** README.md and the pages of `docs`: their length, their links, and that their lists match `src`. */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -49,7 +49,7 @@ const listed = (heading: string): ReadonlyArray<string> =>
   ).flatMap((cell) => Array.from(cell.matchAll(/`([^`]+)`/g), ([, name]) => name!))
 
 describe("README.md", () => {
-  it("has 250 lines at most", () => {
+  it("has at most 250 lines", () => {
     assert.isAtMost(text("README.md").split("\n").length - 1, 250)
   })
 
@@ -58,9 +58,9 @@ describe("README.md", () => {
   })
 })
 
-describe("the pages", () => {
+describe("the documentation pages", () => {
   it.each(pages)(
-    "%s: every link without a scheme leads to a file that is there, and to a heading that it has",
+    "%s: each relative link leads to an existing file and heading",
     (page) => {
       for (const [, link] of unfenced(page).matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)) {
         const [target = "", heading] = link!.split("#")
@@ -71,14 +71,14 @@ describe("the pages", () => {
     }
   )
 
-  it.each(pages)("%s: every file of the repository that it names in backticks is there", (page) => {
+  it.each(pages)("%s: each file of the repository named in backticks exists", (page) => {
     const named = unfenced(page).matchAll(/`((?:\.ci|assets|bench|docs|examples|src|test)\/[\w./-]+)`/g)
     for (const [, file] of named) assert.isTrue(existsSync(join(root, file!)), file)
   })
 })
 
 describe("docs/observability.md", () => {
-  it("lists every metric that src makes, and no other", () => {
+  it("lists every metric in src and no other", () => {
     const made = sources.flatMap((source) =>
       Array.from(source.matchAll(/\b(?:counter|gauge|timer)\("(memory_\w+)"/g), ([, name]) => name!)
     )
@@ -86,7 +86,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(rows.toSorted(), made.toSorted())
   })
 
-  it("lists every event, and no other", () => {
+  it("lists every event and no other", () => {
     const tags = Array.from(
       text("src/harness/MemoryEvents.ts").matchAll(/\bTaggedStruct\("(memory_\w+)"/g),
       ([, name]) => name!
@@ -94,7 +94,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
   })
 
-  it("lists the spans of every module that opens any, and of every store", () => {
+  it("lists the spans of every module that has any, and of every store", () => {
     const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
     const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
     const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))

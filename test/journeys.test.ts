@@ -1,4 +1,4 @@
-/** `docs/architecture.md` shows which files a put, a search and a remember pass. V8 says which they really are. */
+/** `docs/architecture.md` shows which files a put, a search and a remember pass through; V8's coverage tells which they really are. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -49,8 +49,8 @@ const ada = Viewer.make({ userId: "ada" })
 const scope = { userId: "ada" }
 let n = 0
 
-describe("the journeys of docs/architecture.md", () => {
-  it.effect("a put in memory passes the files that the picture shows", () =>
+describe("the call paths in docs/architecture.md", () => {
+  it.effect("show the files that a put in memory passes through", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const files = yield* passed(
@@ -60,7 +60,7 @@ describe("the journeys of docs/architecture.md", () => {
       assert.isAtMost(files.length, 18)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("a search in memory passes the files that the picture shows", () =>
+  it.effect("show the files that a search in memory passes through", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(ada, [{ scope, kind: "reference", body: "green tea" }])
@@ -69,7 +69,7 @@ describe("the journeys of docs/architecture.md", () => {
       assert.isAtMost(files.length, 19)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("a remember in memory passes the files that the picture shows", () =>
+  it.effect("show the files that a remember in memory passes through", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const files = yield* passed(

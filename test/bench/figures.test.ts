@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs"
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
 const summary = (text: string) => /<!-- summary -->\n([^]*?)\n<!-- \/summary -->/.exec(text)?.[1]
 
-describe("the figures of the README", () => {
-  it("are those of the last run of the bench, as docs/benchmarks.md has them", () => {
+describe("the benchmark figures in README.md", () => {
+  it("equal those of docs/benchmarks.md", () => {
     const written = summary(read("docs/benchmarks.md"))
     assert.isDefined(written)
     assert.strictEqual(summary(read("README.md")), written)

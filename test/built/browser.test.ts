@@ -1,4 +1,4 @@
-/** The first program with a store in memory, as a bundler makes it for a browser: it runs without Node, and is small. */
+/** The first program with an in-memory store, bundled for a browser: it runs without Node, and is small. */
 import { assert, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
 import { readFileSync } from "node:fs"
@@ -34,8 +34,8 @@ const bundle = async (format: "esm" | "iife", minify: boolean) => {
 const plain = await bundle("esm", false)
 const minified = await bundle("esm", true)
 
-describe("the first program, bundled for a browser with the store in memory", () => {
-  it("names no module of Node, and bundles for a browser without a setting", () => {
+describe("the first program, bundled for a browser with an in-memory store", () => {
+  it("names no module of Node, and bundles without configuration", () => {
     for (const { inputs, text } of [plain, minified]) {
       assert.notMatch(text, /["'`]node:/)
       assert.deepStrictEqual(inputs.filter((input) => input.includes("HashNode") || input.includes("dist/node/")), [])
@@ -46,7 +46,7 @@ describe("the first program, bundled for a browser with the store in memory", ()
     }
   })
 
-  it("runs with what browsers have, and nothing of Node", async () => {
+  it("runs with what browsers have, and without Node", async () => {
     const lines: Array<string> = []
     let done = () => {}
     const said = new Promise<void>((resolve) => done = resolve)
@@ -61,7 +61,7 @@ describe("the first program, bundled for a browser with the store in memory", ()
     assert.deepStrictEqual(lines, ["1.00 Drinks tea, never coffee."])
   })
 
-  it("has 562,000 bytes at most when minified, of which Effect is three fifths, and 1,295,000 otherwise", () => {
+  it("has at most 562,000 bytes minified and 1,295,000 otherwise", () => {
     assert.isAtMost(minified.text.length, 562_000)
     assert.isAtMost(plain.text.length, 1_295_000)
   })

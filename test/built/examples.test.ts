@@ -1,4 +1,4 @@
-/** The acceptance programs, as they stand, against what is published. `c-test` and `e-own-store` are tests themselves. */
+/** The programs in `examples` as they are, against the published package. `c-test` and `e-own-store` are tests themselves. */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -55,16 +55,16 @@ const problems = compile(path, {
 })
 
 describe("examples", () => {
-  it("compile, and code that forgets for whom it acts does not", () => assert.deepStrictEqual(problems, []))
+  it("compile, and code without a viewer does not", () => assert.deepStrictEqual(problems, []))
 
-  it("a: a record is found, with a score, and found again by the next process", async () => {
+  it("a: finds a record with a score, and finds it again in the next process", async () => {
     const cwd = elsewhere()
     const first = await run(join(path, "a-first.js"), cwd)
     assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
     assert.deepStrictEqual(await run(join(path, "a-first.js"), cwd), first)
   })
 
-  it("b: a harness remembers, and the next process goes on with the next turn", async () => {
+  it("b: a harness remembers, and the next process continues with the next turn", async () => {
     const cwd = elsewhere()
     const checkpoint = () => JSON.parse(readFileSync(join(cwd, ".memory/runs/run-run-7.json"), "utf8"))
     const first = await run(join(path, "b-harness.js"), cwd)
@@ -78,7 +78,7 @@ describe("examples", () => {
   })
 
   it.each(["b-secret.js", "b-secret-elsewhere.js"])(
-    "%s: a plugin denies a key, whatever fibre the tool is called from",
+    "%s: a plugin denies a key, whatever fiber calls the tool",
     async (program) => {
       const { code, output } = await run(join(path, program), elsewhere())
       assert.notStrictEqual(code, 0)
@@ -87,7 +87,7 @@ describe("examples", () => {
     }
   )
 
-  it("d: a conversation is planned, remembered and recalled, offline", async () => {
+  it("d: plans, remembers and recalls a conversation offline", async () => {
     const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
@@ -95,7 +95,7 @@ describe("examples", () => {
     assert.include(block, "Ada moved to Lisbon")
   })
 
-  it("f: three users ask at once, no message is left waiting, and an idle trigger of ten minutes delays no exit", async () => {
+  it("f: three users ask at once, no message is left waiting, and an idle trigger does not delay the exit", async () => {
     const cwd = elsewhere()
     const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
     for (let again = 0; again < 2; again++) {
@@ -104,7 +104,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic: a week of memory, one day of which ends with a crash, in sixty lines at most", async () => {
+  it("automatic: runs a week of memory with a crash, in at most sixty lines", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)
@@ -131,11 +131,11 @@ describe("examples", () => {
     )
   })
 
-  it("i: a custom kind is stored, queried by its data and changed", async () => {
+  it("i: stores, queries and changes records of a custom kind", async () => {
     assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
-  it("j: no customer sees the records of another one's conversation, and a missing id is refused", async () => {
+  it("j: no customer sees another's records, and a missing id is refused", async () => {
     const { code, output } = await run(join(path, "j-customers.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [
@@ -147,18 +147,18 @@ describe("examples", () => {
     ])
   })
 
-  it("k: what was forgotten is restored after a restart, with its history, and the vault is whole", async () => {
+  it("k: restores a forgotten record after a restart with its history, and the vault is sound", async () => {
     const { code, output } = await run(join(path, "k-undo.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["[ 'The key lies with the neighbour.' ]", "true", "0"])
   })
 
-  it("l: a vault's memories, with their past, lie in a SQLite file, and copying again changes nothing", async () => {
+  it("l: copies a vault with its history to a SQLite file, and nothing the second time", async () => {
     const { code, output } = await run(join(path, "l-move.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m: memory's tools beside others, and a thread", async () => {
+  it("m: uses memory's tools beside others, and a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

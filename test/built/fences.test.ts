@@ -1,6 +1,6 @@
 /**
- * Every ```ts fence in `README.md`, in `docs` and in the doc comments of `src` is a program: it compiles against what is published
- * and runs, and each `expression // => value` in it holds. One that imports the testing library is a test.
+ * Runs every ```ts fence in `README.md`, in `docs` and in the doc comments of `src`: it must compile against the published package
+ * and run, and each `expression // => value` must hold. A fence that imports the testing library is a test.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -70,8 +70,8 @@ const together = problems.length > 0 ? { output: "" } : await run(
 )
 const ran = new Set(Array.from(together.output.matchAll(/^ran (.+)$/gm), ([, program]) => program))
 
-describe("fences", () => {
-  it("are there, and compile", () => {
+describe("code fences", () => {
+  it("exist and compile", () => {
     assert.isAbove(fences.length, 3)
     assert.deepStrictEqual(problems, [])
   })
@@ -85,7 +85,7 @@ describe("fences", () => {
     }
   )
 
-  it("what is asserted can fail", () => {
+  it("an assertion in a code fence becomes a comparison that can fail", () => {
     assert.strictEqual(asserted("const a = 1\n\na + 1 // => 3\n"), "const a = 1\n\nfence.deepStrictEqual(a + 1, 3)")
   })
 })

@@ -1,4 +1,4 @@
-/** An import of the package loads few files of ours under Node, and nothing that only some programs use. */
+/** An import of the package loads few of its files under Node, and nothing that only some programs use. */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -23,8 +23,8 @@ const { output } = await run(join(path, "program.mjs"), path)
 const urls = output.split("\n").filter((url) => url !== "")
 const packageOf = (url: string) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1]
 
-describe("an import of the index", () => {
-  it("loads Effect and what it needs, the platform's interfaces and the stemmer, and no other package: the YAML parser waits for a vault", () => {
+describe("importing the index", () => {
+  it("loads Effect, the platform's interfaces, the stemmer and no other package, in particular not the YAML parser", () => {
     assert.deepStrictEqual(Array.from(new Set(urls.flatMap((url) => packageOf(url) ?? []))).toSorted(), [
       "@effect/platform",
       "effect",
@@ -36,7 +36,7 @@ describe("an import of the index", () => {
     assert.isAtMost(platform.length, 8, platform.join("\n"))
   })
 
-  it("loads our code in seven files at most, without the vault's, and of Node crypto alone", () => {
+  it("loads at most seven files of ours, none of the vault, and of Node only crypto", () => {
     const ours = urls.filter((url) => url.includes("/dist/") && packageOf(url) === undefined)
     assert.isNotEmpty(ours)
     for (const url of ours) assert.include(url, new URL(`file://${join(root, "dist/node/")}`).href)

@@ -1,4 +1,4 @@
-/** The README and docs/compat.md name only what the package has. */
+/** README.md and docs/compat.md name only what the package has. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -122,9 +122,9 @@ const isPublished = (module: string, name: string): boolean => {
     new RegExp(`^export (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\}`, "m").test(declarations)
 }
 
-describe("the README", () => {
+describe("README.md", () => {
   it.each([["drover", drover], ["Strands", strands], ["Deuz", deuz], ["molroo", molroo], ["nexus-agents", nexus]])(
-    "docs/compat.md names ours for every name of %s, once, and each is published",
+    "docs/compat.md names a published equivalent for every name of %s, once",
     (heading, seed) => {
       const rows = rowsOf(heading)
       assert.deepStrictEqual(rows.map(({ name }) => name).sort(), seed.toSorted())
@@ -132,13 +132,13 @@ describe("the README", () => {
     }
   )
 
-  it("lists every reason of an error, and no other", () => {
+  it("lists every reason of MemoryError and no other", () => {
     const table = readme.slice(readme.indexOf("## Errors"), readme.indexOf("## Performance"))
     const told = Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, reason]) => reason)
     assert.deepStrictEqual(told, [...MemoryError.Reason.literals])
   })
 
-  it("installs every peer, and each package by the major that it is tested with", () => {
+  it("installs every peer dependency, each with the major version that is tested", () => {
     const majors = new Map(
       installed.map((word) => /^(.+)@(\d+)$/.exec(word)?.slice(1) ?? [word, "none"]) as Array<[string, string]>
     )
@@ -146,7 +146,7 @@ describe("the README", () => {
     assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
   })
 
-  it("has its first program and its install lines read by .ci/run, with the tarball in place of the name alone", () => {
+  it("has the first program and install lines that .ci/run executes with the tarball", () => {
     assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
     const [first] = said("install").split("\n")
     assert.include(readme, `\n${first}\n`)
@@ -156,7 +156,7 @@ describe("the README", () => {
     )
   })
 
-  it.each([...new Set(readme.match(/(?<=npm run )\w+/g))])("npm run %s, which it names, is a command", (name) => {
+  it.each([...new Set(readme.match(/(?<=npm run )\w+/g))])("names a script that exists: npm run %s", (name) => {
     assert.property(scripts, name)
   })
 })

@@ -1,4 +1,4 @@
-/** The main job, over the instruction files of a tree made for it, in a copy of the package. */
+/** `npm start` on instruction files made for this test, in a copy of the package. */
 import { assert, describe, it } from "@effect/vitest"
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -13,7 +13,7 @@ const start = (...args: ReadonlyArray<string>): Promise<Ran> =>
   run(join(place, "dist-examples/main.js"), place, ...args)
 
 describe("npm start", () => {
-  it("tells the whole story: seeded, remembered, limited, forgotten, resumed, recalled, refused", async () => {
+  it("seeds, remembers, reaches the limit, forgets, resumes, recalls and refuses", async () => {
     const { code, output } = await start()
     assert.strictEqual(code, 0, output)
     for (
@@ -38,7 +38,7 @@ describe("npm start", () => {
     assert.notInclude(output, "\u001b[") // no person looks on
   })
 
-  it("run again, it names the memories that exist already and adds none", async () => {
+  it("run again names the existing memories and adds none", async () => {
     const records = () =>
       readdirSync(join(place, ".memory"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"))
         .filter((file) => !file.startsWith(".")).sort()
@@ -52,7 +52,7 @@ describe("npm start", () => {
     assert.deepStrictEqual(records(), before)
   })
 
-  it("takes a folder: the chain of its tree, and nothing from outside", async () => {
+  it("with a folder loads the instruction files of its tree, and none from outside", async () => {
     const tree = elsewhere()
     mkdirSync(join(tree, ".git"))
     mkdirSync(join(tree, "deep/er"), { recursive: true })
@@ -72,7 +72,7 @@ describe("npm start", () => {
     assert.match(output, /there is no folder .*nowhere/)
   })
 
-  it("leaves files that a person can read", () => {
+  it("leaves readable files", () => {
     const [file] = readdirSync(join(place, ".memory/agents/pilot")).sort()
     assert.match(
       readFileSync(join(place, ".memory/agents/pilot", file!), "utf8"),

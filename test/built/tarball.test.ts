@@ -1,4 +1,4 @@
-/** What `npm publish` would send, unpacked beside its peers. */
+/** The tarball that `npm publish` would send, unpacked beside its peer dependencies. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -36,7 +36,7 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("has the built file and the types of each module, these folders and files, and no others", () => {
+  it("has the built file and the types of each module, the listed files and folders, and no others", () => {
     const strays = files.filter((file) =>
       !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )
@@ -52,7 +52,7 @@ describe("the tarball", () => {
   })
 
   it.each(pages)(
-    "%s: each link without a scheme leads to a file of the tarball, and to a heading that it has",
+    "%s: each relative link leads to a file of the tarball and an existing heading",
     (page) => {
       for (const [, link] of unfenced(page).matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)) {
         const [target = "", heading] = link!.split("#")
@@ -63,7 +63,7 @@ describe("the tarball", () => {
     }
   )
 
-  it.each(pages)("%s: each path in backticks that begins like one of the repository is in the tarball", (page) => {
+  it.each(pages)("%s: each path of the repository in backticks is in the tarball", (page) => {
     for (
       const [, path] of unfenced(page).matchAll(/`((?:\.ci|assets|bench|dist|docs|examples|src|test)\/[\w./-]+)`/g)
     ) {
@@ -71,7 +71,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("exports what is there, and every import of it is a file or a package it declares", () => {
+  it("exports existing files, and every import is a file or a declared package", () => {
     const entries = Object.values<string | Readonly<Record<string, string>>>({
       ...manifest.exports,
       ...manifest.imports
@@ -100,7 +100,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("lets no module be imported that it does not export: neither one of a folder `internal` nor any other by its path", async () => {
+  it("does not let a module be imported that it does not export", async () => {
     writeFileSync(
       join(path, "closed.mjs"),
       `for (const path of process.argv.slice(2)) {
@@ -118,7 +118,7 @@ describe("the tarball", () => {
     assert.strictEqual(output, "ERR_PACKAGE_PATH_NOT_EXPORTED\n".repeat(closed.length))
   })
 
-  it("is clean for publint, and its types for arethetypeswrong, as a package of ES modules", async () => {
+  it("passes publint and arethetypeswrong as a package of ES modules", async () => {
     const { messages } = await publint({ pkgDir: installed, strict: true })
     assert.deepStrictEqual(messages.map((message) => formatMessage(message, manifest)), [])
     const data = Object.keys(manifest.exports).filter((entry) => entry.startsWith("./word-vectors/"))
@@ -139,7 +139,7 @@ describe("the tarball", () => {
     assert.strictEqual(attw.status, 0, attw.stdout + attw.stderr)
   })
 
-  it("type-checks in a program that uses it, declarations included, and runs", async () => {
+  it("type-checks in a program that uses it, with declarations, and runs", async () => {
     // the errors that h-viewer expects are there only where every type resolves
     assert.deepStrictEqual(
       compile(path, {

@@ -14,8 +14,8 @@ import { Stats } from "../../src/cli/commands/Stats.ts"
 import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, root, run, stores, told } from "./Running.ts"
 
-describe.each(stores)("the command on %s", (_, address) => {
-  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores, and answers in JSON by its schemas", () =>
+describe.each(stores)("the command effect-memory on %s", (_, address) => {
+  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores, with JSON output that fits its schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       const ada = [...store, "--user", "ada"]
@@ -93,7 +93,7 @@ describe.each(stores)("the command on %s", (_, address) => {
       assert.strictEqual((yield* run(["show", record.id, ...ada])).code, 3)
     }))
 
-  it.scopedLive("prints what an agent is told, counts, checks and copies, and answers in JSON by its schemas", () =>
+  it.scopedLive("prints an agent's index, counts, verifies and copies, with JSON output that fits its schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       for (const body of ["Drinks tea.", "Lives in Bern.", "Plays the cello."]) {
@@ -126,8 +126,8 @@ describe.each(stores)("the command on %s", (_, address) => {
     }))
 })
 
-describe("the command", () => {
-  it.scopedLive("without --store uses EFFECT_MEMORY_STORE, else the vault .memory of its folder", () =>
+describe("the command effect-memory", () => {
+  it.scopedLive("without --store uses EFFECT_MEMORY_STORE, else the vault .memory in the working directory", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "in the folder"], { cwd })
@@ -138,7 +138,7 @@ describe("the command", () => {
       assert.include(yield* told(["recall", "file"], { cwd, env }), "in the file")
     }))
 
-  it.scopedLive("takes shared options before its name and after it, and words that begin with a dash behind --", () =>
+  it.scopedLive("accepts shared options before and after the command's name, and words that begin with a dash after --", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["--user", "ada", "--json", "remember", "--tag", "a", "--", "--no", "is a flag"], { cwd })
@@ -146,7 +146,7 @@ describe("the command", () => {
       assert.deepStrictEqual(found.items.map(({ body }) => body), ["--no is a flag"])
     }))
 
-  it.scopedLive("reads in memory: what is remembered is gone with the process", () =>
+  it.scopedLive("with --store memory: keeps memories only as long as the process", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* answered(Remembered, ["remember", "for a moment", "--store", "memory:"])).outcome,
@@ -179,7 +179,7 @@ describe("the command", () => {
       assert.include(text, "effect-memory, for whoever works on it")
     }))
 
-  it.scopedLive("prints the version, a page of help for itself and for each command, with examples", () =>
+  it.scopedLive("prints its version, and a help page for itself and each command, with examples", () =>
     Effect.gen(function*() {
       const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
       assert.strictEqual(yield* told(["--version"]), `${version}\n`)
@@ -201,7 +201,7 @@ describe("the command", () => {
       }
     }))
 
-  it.scopedLive("gives scripts of completion in JSON, too", () =>
+  it.scopedLive("prints completion scripts as JSON, too", () =>
     Effect.gen(function*() {
       for (const shell of ["bash", "zsh", "fish"]) {
         const { script } = yield* answered(Completions, ["completions", shell])
@@ -211,7 +211,7 @@ describe("the command", () => {
     }))
 })
 
-it("JSON of another shape is refused by the schemas that these tests read it with", () => {
+it("the schemas with which these tests read JSON output refuse other shapes", () => {
   assert.throws(() =>
     Schema.decodeUnknownSync(Index, { onExcessProperty: "error" })({ text: "", ids: [], leftOut: 0, more: 1 })
   )

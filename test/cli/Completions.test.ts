@@ -21,7 +21,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`
     return stdout.split("\n").filter((word) => word !== "")
   })
 
-describe("the completion of bash", () => {
+describe("the bash completion of effect-memory", () => {
   it.scopedLive("offers commands, options of the command, values of options, and files", () =>
     Effect.gen(function*() {
       assert.includeMembers(yield* completed("effect-memory "), [
@@ -52,7 +52,7 @@ describe("the completion of bash", () => {
     }))
 })
 
-describe("the completions of zsh and fish", () => {
+describe("the zsh and fish completions of effect-memory", () => {
   it.scopedLive("name every command, its summary and its options", () =>
     Effect.gen(function*() {
       const [zsh, fish] = [yield* told(["completions", "zsh"]), yield* told(["completions", "fish"])]

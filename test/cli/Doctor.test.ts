@@ -40,8 +40,8 @@ const sick = (args: ReadonlyArray<string>) =>
     return JSON.parse(stdout) as typeof Examined.Encoded
   })
 
-describe.each(stores)("doctor on %s", (_, address) => {
-  it.scopedLive("finds links to nowhere, duplicates and extractions that were given up on, and leaves them to a person", () =>
+describe.each(stores)("effect-memory doctor on %s", (_, address) => {
+  it.scopedLive("finds links to missing records, duplicates and parked extractions, and does not repair them", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -92,7 +92,7 @@ describe.each(stores)("doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("finds texts that await a vector, and makes those of the word-vector model", () =>
+  it.scopedLive("finds texts without a vector, and computes those of the word-vector model", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -113,7 +113,7 @@ describe.each(stores)("doctor on %s", (_, address) => {
     }))
 })
 
-describe("doctor on a vault", () => {
+describe("effect-memory doctor on a vault", () => {
   const damaged = Effect.gen(function*() {
     const cwd = yield* folder
     const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -123,7 +123,7 @@ describe("doctor on a vault", () => {
     return { cwd, file, id, whole, store: ["--store", `vault:${path.join(cwd, ".memory")}`] }
   })
 
-  it.scopedLive("finds a damaged file, changes nothing without --repair, and restores it with", () =>
+  it.scopedLive("finds a damaged file, and restores it only with --repair", () =>
     Effect.gen(function*() {
       const { file, id, store, whole } = yield* damaged
       const dry = yield* sick(["doctor", ...store])
@@ -150,7 +150,7 @@ describe("doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
-  it.scopedLive("asks a terminal before it mends, and takes no for an answer", () =>
+  it.scopedLive("asks on a terminal before it repairs, and does nothing after no", () =>
     Effect.gen(function*() {
       const { file, store } = yield* damaged
       const no = yield* onTerminal(["doctor", "--repair", ...store], { input: "n\r" })
@@ -161,8 +161,8 @@ describe("doctor on a vault", () => {
     }))
 })
 
-describe("doctor on a SQLite file", () => {
-  it.scopedLive("finds a record that its own words do not find, and makes the index again", () =>
+describe("effect-memory doctor on a SQLite file", () => {
+  it.scopedLive("finds a record that its own words do not find, and rebuilds the index", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]
@@ -179,7 +179,7 @@ describe("doctor on a SQLite file", () => {
       for (const body of bodies) assert.include(yield* told(["recall", body, "--user", "ada", ...store]), body)
     }))
 
-  it.scopedLive("finds a record that cannot be read, and leaves it to a person", () =>
+  it.scopedLive("finds a record that cannot be read, and does not repair it", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

@@ -45,8 +45,8 @@ const converse = (address: string, userId: string, text: string) =>
     yield* Context.get(open, Outbox.Outbox).append(viewer, "chat", [Message.user(text)])
   })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
 
-describe.each(stores)("forget --user --purge on %s", (name, address) => {
-  it.scopedLive("erases every record, tombstone, revision, thread and waiting message of the person, of no other, and proves it", () =>
+describe.each(stores)("effect-memory forget --user --purge on %s", (name, address) => {
+  it.scopedLive("erases all records, tombstones, revisions, threads and waiting messages of the user and no other, and proves it", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]

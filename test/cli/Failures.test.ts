@@ -17,7 +17,7 @@ const fails = (code: number, said: RegExp, args: ReadonlyArray<string>, options:
 
 const absent = "01JB7Y9QZ3M4N5P6Q7R8S9T0AB"
 
-describe("a command line that is wrong exits with 2, and says so once on stderr", () => {
+describe("a wrong command line exits with 2 and one message on stderr", () => {
   it.scopedLive.each<readonly [line: string, said: RegExp]>([
     ["recal tea", /there is no command recal\n {2}did you mean recall\?\n$/],
     ["xyzzy", /there is no command xyzzy\n/],
@@ -52,8 +52,8 @@ describe("a command line that is wrong exits with 2, and says so once on stderr"
     }))
 })
 
-describe("the code of a failure says what failed", () => {
-  it.scopedLive("3: the record is not there, or belongs to another viewer; both look alike", () =>
+describe("the exit code of effect-memory", () => {
+  it.scopedLive("is 3 if the record does not exist or belongs to another viewer, with the same message", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -67,7 +67,7 @@ describe("the code of a failure says what failed", () => {
       assert.match(stderr, /not there, or not for this viewer/)
     }))
 
-  it.scopedLive("4: a value is invalid, and is not quoted where it may be a secret", () =>
+  it.scopedLive("is 4 if a value is invalid, and the message does not quote a possible secret", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -80,7 +80,7 @@ describe("the code of a failure says what failed", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
-  it.scopedLive("5: the store is not there, cannot be reached, or is none; reading makes no store", () =>
+  it.scopedLive("is 5 if the store does not exist, cannot be reached or is none; reading creates no store", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (
@@ -110,7 +110,7 @@ describe("the code of a failure says what failed", () => {
       yield* fails(5, /vault:file cannot be opened/, ["list", "--store", "vault:file"], { cwd })
     }))
 
-  it.scopedLive("5: a server that is not there, and its password is printed nowhere", () =>
+  it.scopedLive("is 5 if a server cannot be reached, and its password is never printed", () =>
     Effect.gen(function*() {
       const url = "postgres://ada:hunter2@127.0.0.1:1/memory"
       const stderr = yield* fails(5, /postgres:\/\/127\.0\.0\.1:1\/memory cannot be opened/, ["list", "--store", url])
@@ -118,7 +118,7 @@ describe("the code of a failure says what failed", () => {
       assert.notInclude((yield* run(["list", "--json", "--store", url])).stderr, "hunter2")
     }))
 
-  it.scopedLive("6: the driver of SQLite is missing, and the message names the package; a vault needs nothing", () =>
+  it.scopedLive("is 6 if the SQLite driver is missing, with the package's name in the message", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const bin = path.join(cwd, "effect-memory.mjs")
@@ -131,8 +131,8 @@ describe("the code of a failure says what failed", () => {
     }))
 })
 
-describe("a failure with --json", () => {
-  it.scopedLive("a failure is JSON on stderr, with the code and the reason", () =>
+describe("a failure of effect-memory with --json", () => {
+  it.scopedLive("is printed as JSON on stderr, with code and reason", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "x"], { cwd })
@@ -154,8 +154,8 @@ describe("a failure with --json", () => {
     }))
 })
 
-describe("a defect", () => {
-  it.scopedLive("is one line that tells its sort, and neither its text nor where it arose; the code is 1", () =>
+describe("a defect of effect-memory", () => {
+  it.scopedLive("is printed as one line with its type only, and the exit code is 1", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -167,8 +167,8 @@ describe("a defect", () => {
     }))
 })
 
-describe("a reader that is gone", () => {
-  it.scopedLive("ends the command in silence", () =>
+describe("effect-memory whose output is no longer read", () => {
+  it.scopedLive("ends without a message", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const body = "word ".repeat(10_000)
@@ -182,7 +182,7 @@ describe("a reader that is gone", () => {
     }))
 })
 
-it("the command is one file, which imports nothing but Node's own modules", () => {
+it("effect-memory is one file that imports only Node's own modules", () => {
   assert.deepStrictEqual(fs.readdirSync(path.dirname(file)).toSorted(), ["LICENSES.txt", "effect-memory.mjs"])
   const imports = Array.from(
     fs.readFileSync(file, "utf8").matchAll(/(?:^|[;}])import\b[^;"'()]*?(?:from)?["']([^"']+)["']/g),

@@ -1,4 +1,4 @@
-/** The page docs/cli.md as a newcomer runs it: the packed tarball in an empty folder, and nothing else installed. */
+/** The page docs/cli.md as a newcomer follows it: with the packed tarball in an empty folder and nothing else installed. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"
@@ -44,7 +44,7 @@ const installed = Effect.map(folder, (cwd) => {
 })
 
 describe("docs/cli.md", () => {
-  it.scopedLive("getting started runs as printed, in an empty folder, and prints what it shows", () =>
+  it.scopedLive("has a section Getting started that runs as printed in an empty folder, with the printed output", () =>
     Effect.gen(function*() {
       const cwd = yield* installed
       const program = fences.filter(({ language }) => language === "sh").map(({ text }) => text).join("\n")
@@ -67,7 +67,7 @@ describe("docs/cli.md", () => {
       assert.includeMembers(fs.readdirSync(cwd), [".memory", "backup"])
     }))
 
-  it.scopedLive("names every command, every option of all of them, and every exit code", () =>
+  it.scopedLive("names every command, every option and every exit code", () =>
     Effect.gen(function*() {
       const { stdout: overview } = yield* execute(process.execPath, [
         path.join(root, "dist/cli/effect-memory.mjs"),

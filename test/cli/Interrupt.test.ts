@@ -39,9 +39,9 @@ const untilStopped = <A extends { readonly code: number | null; readonly screen:
     (ran) => ran.code === 0 || ran.screen.includes("while comparing") ? untilStopped(attempt) : Effect.succeed(ran)
   )
 
-describe("Ctrl-C", () => {
+describe("Ctrl-C in effect-memory", () => {
   it.scopedLive.each(stores)(
-    "in the midst of a copy into %s says where it stopped, leaves both sides sound, and the next run goes on",
+    "during a copy to %s prints where it stopped and leaves both sides sound, and the next run continues",
     ([, target]) =>
       Effect.gen(function*() {
         const from = yield* filled
@@ -65,7 +65,7 @@ describe("Ctrl-C", () => {
       })
   )
 
-  it.scopedLive("stops an erasure, which says how far it came, and the next run erases the rest", () =>
+  it.scopedLive("during an erasure prints how far it came, and the next run erases the rest", () =>
     Effect.gen(function*() {
       const { code, line, screen } = yield* untilStopped(Effect.gen(function*() {
         const line = ["forget", "--user", "ada", "--purge", "--yes", "--store", `vault:${yield* filled}`]
@@ -80,9 +80,9 @@ describe("Ctrl-C", () => {
     }))
 })
 
-describe("a signal", () => {
+describe("a signal to effect-memory", () => {
   it.scopedLive.each([["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 143]] as const)(
-    "%s ends a server that serves",
+    "%s ends a running server",
     ([signal, code]) =>
       Effect.gen(function*() {
         const cwd = yield* folder

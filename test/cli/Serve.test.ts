@@ -57,7 +57,7 @@ const listening = (args: ReadonlyArray<string>, cwd: string) =>
     ({ child, ended }) => Effect.promise(() => child.kill("SIGKILL") ? ended : Promise.resolve([]))
   )
 
-describe("serve", () => {
+describe("effect-memory serve", () => {
   it.scopedLive.each(stores)(
     "over stdin and stdout lets the official client remember and recall in %s, for the viewer of the options",
     ([, address]) =>
@@ -85,7 +85,7 @@ describe("serve", () => {
       })
   )
 
-  it.scopedLive("ends when its input ends, and prints nothing but the protocol on stdout", () =>
+  it.scopedLive("ends when its input ends, and prints only protocol messages on stdout", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { code, stderr, stdout } = yield* run(["serve", "--user", "ada"], { cwd, input: "no JSON\n" })
@@ -96,7 +96,7 @@ describe("serve", () => {
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")
     }))
 
-  it.scopedLive("acts over HTTP for the viewer of each token, refuses others, and ends with 130 at Ctrl-C", () =>
+  it.scopedLive("acts over HTTP for the viewer of each token, refuses other requests, and exits with 130 on Ctrl-C", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const [ada, bob] = yield* Effect.forEach(
@@ -127,7 +127,7 @@ describe("serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("refuses an address that others reach without tokens, a port that is taken, and a file of tokens that is none", () =>
+  it.scopedLive("refuses a public address without tokens, a port in use, and an invalid token file", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const open = yield* run(["serve", "--http", "--port", "0", "--host", "0.0.0.0", "--user", "ada"], { cwd })

@@ -15,8 +15,8 @@ const hostile =
 const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
-describe("remembered text is data to a terminal", () => {
-  it.scopedLive("no command prints a character of it that a terminal obeys, piped, on a terminal or as JSON", () =>
+describe("remembered text on a terminal", () => {
+  it.scopedLive("is printed by no command with a control character, piped, on a terminal or as JSON", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { body, id } } = yield* answered(Remembered, [
@@ -62,7 +62,7 @@ describe("remembered text is data to a terminal", () => {
       assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
     }))
 
-  it("is printed with each such character as its escape; line feeds, tabs, emoji and joiners stay", () => {
+  it("is printed with control characters escaped, but with line feeds, tabs, emoji and joiners", () => {
     assert.strictEqual(safe("a\u001b[31mb\r\nc\td\u009b\u202e\u{e0041}"), "a\\u001b[31mb\nc\td\\u009b\\u202e\\u{e0041}")
     assert.strictEqual(safe("👩‍👩‍👧 नमस्‌ते é"), "👩‍👩‍👧 नमस्‌ते é")
     assert.strictEqual(safeLine("  a\n\n b\u0000 "), "a b\\u0000")
@@ -70,8 +70,8 @@ describe("remembered text is data to a terminal", () => {
   })
 })
 
-describe("a terminal", () => {
-  it.scopedLive("is shown ranked cards with bars, the words of the question in colour, and ages", () =>
+describe("effect-memory on a terminal", () => {
+  it.scopedLive("prints ranked hits with score bars, matching words in colour, and ages", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
@@ -83,7 +83,7 @@ describe("a terminal", () => {
       assert.match(screen, /term:tea \d\.\d/)
     }))
 
-  it.scopedLive("gets no colour where NO_COLOR is set, nor does a pipe or a file", () =>
+  it.scopedLive("prints no colour with NO_COLOR set, nor to a pipe or file", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
@@ -95,7 +95,7 @@ describe("a terminal", () => {
       }
     }))
 
-  it.scopedLive("is asked before something is erased for good; no, or nothing, erases nothing", () =>
+  it.scopedLive("asks before it erases, and erases nothing after no or no answer", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -115,7 +115,7 @@ describe("a terminal", () => {
       assert.deepStrictEqual([yes.code, yield* count], [0, 0])
     }))
 
-  it.scopedLive("is shown the progress of a copy on stderr", () =>
+  it.scopedLive("prints the progress of a copy on stderr", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -126,7 +126,7 @@ describe("a terminal", () => {
     }))
 })
 
-it("an age is told in the largest unit that is full", () => {
+it("age is in the largest full unit", () => {
   const now = 1_800_000_000_000
   const ages = [
     [0, "just now"],
@@ -141,7 +141,7 @@ it("an age is told in the largest unit that is full", () => {
   for (const [seconds, words] of ages) assert.strictEqual(age(now - seconds * 1_000, now), words)
 })
 
-it("a progress tells the rate, the share and the rest of the time where the total is known", () => {
+it("a progress line has rate, percentage and remaining time if the total is known", () => {
   const line = { doing: "copying", done: 250, elapsed: 1_000, noun: "records" }
   assert.strictEqual(lineOf({ ...line, total: 1_000 }), "copying: 250 of 1,000 records · 25% · 250/s · 3 s left")
   assert.strictEqual(lineOf({ ...line, total: undefined }), "copying: 250 records · 250/s")

@@ -19,8 +19,8 @@ const filled = (store: string) =>
     yield* told(["remember", "Deploys go out on Tuesdays.", "--kind", "project", "--store", store])
   })
 
-describe.each(stores)("export and import of %s", (_, address) => {
-  it.scopedLive("give a vault the same memories, whose export is the same bytes, and write nothing a second time", () =>
+describe.each(stores)("effect-memory export and import of %s", (_, address) => {
+  it.scopedLive("give a vault the same memories, whose export has the same bytes, and write nothing the second time", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [one, two] = [path.join(place, "one.jsonl"), path.join(place, "two.jsonl")]
@@ -37,7 +37,7 @@ describe.each(stores)("export and import of %s", (_, address) => {
       assert.strictEqual(yield* told(["export", "--store", to]), fs.readFileSync(one, "utf8"))
     }))
 
-  it.scopedLive("give a person everything about them, and nothing of others", () =>
+  it.scopedLive("with --user export everything about that user and nothing of others", () =>
     Effect.gen(function*() {
       const store = yield* address
       yield* filled(store)
@@ -49,8 +49,8 @@ describe.each(stores)("export and import of %s", (_, address) => {
     }))
 })
 
-describe("import", () => {
-  it.scopedLive("reads the memory of another system once, into the scope that is named", () =>
+describe("effect-memory import", () => {
+  it.scopedLive("reads another system's memory once, into the given scope", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const args = ["import", "--format", "mcp", fixture("mcp.jsonl"), "--user", "ada", "--store", store]
@@ -61,7 +61,7 @@ describe("import", () => {
       assert.isTrue(items.every(({ scope }) => scope !== "global" && scope.userId === "ada"))
     }))
 
-  it.scopedLive("reads stdin, and conversations as threads", () =>
+  it.scopedLive("reads from stdin, and conversations as threads", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const input = fs.readFileSync(fixture("chatgpt.json"), "utf8")
@@ -72,7 +72,7 @@ describe("import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("fails where a file is missing, of another format, or has nothing that is understood, and writes nothing", () =>
+  it.scopedLive("fails without effect for a missing file, another format and a file that it cannot read", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const store = ["--user", "ada", "--store", `vault:${path.join(place, "memory")}`]

@@ -1,4 +1,7 @@
-/** The tables of a cluster name no person and no word: while a conversation waits, when it was forgotten, and when it is quiet. */
+/**
+ * The tables of a cluster contain neither names nor words of users: while a conversation waits, after it was forgotten, and when it
+ * is idle.
+ */
 import type * as MessageStorage from "@effect/cluster/MessageStorage"
 import type * as Sharding from "@effect/cluster/Sharding"
 import { SqlClient } from "@effect/sql"
@@ -42,9 +45,9 @@ const law = (
   check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>
 ) => it.scopedLive(title, () => Effect.provide(Effect.scoped(check), MemoryStore.layerInMemory))
 
-describe("the tables of a cluster", () => {
+describe("the tables of an OutboxCluster", () => {
   law(
-    "name neither a person nor a session, and hold no word, whatever waits, is read or fails",
+    "contain neither a user's name, a session nor a word, whether messages wait, are extracted or fail",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -69,7 +72,7 @@ describe("the tables of a cluster", () => {
   )
 
   law(
-    "hold nothing of a viewer that forgot, and another viewer's conversation goes on",
+    "contain nothing of a viewer that forgot everything, and another viewer's conversation continues",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -89,7 +92,7 @@ describe("the tables of a cluster", () => {
   )
 
   law(
-    "hold nothing of what a policy forgot or of what is idle, once their owner has closed them, and both go on",
+    "contain nothing of a forgotten or idle conversation once it is closed, and both conversations can continue",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -107,7 +110,7 @@ describe("the tables of a cluster", () => {
   )
 
   law(
-    "are emptied by a compaction of what has been quiet for an hour, and of nothing that waits",
+    "are emptied by compact of what was idle for an hour, but not of what waits",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -126,8 +129,8 @@ describe("the tables of a cluster", () => {
   )
 })
 
-describe("a cluster", () => {
-  it.scopedLive("reads a batch once that it is told of twice", () =>
+describe("an OutboxCluster", () => {
+  it.scopedLive("extracts a batch once of which it is notified twice", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -148,7 +151,7 @@ describe("a cluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "is told by compaction of batches that have waited for an hour, in case whoever appended them was killed before it told",
+    "is notified by compact of batches that have waited for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const { calls, extract } = model()
@@ -165,7 +168,7 @@ describe("a cluster", () => {
     })
   )
 
-  it.scopedLive("compacts the store when its cron says, and goes on after a failure", () =>
+  it.scopedLive("compacts the store by its cron schedule, and continues after a failure", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let count = 0

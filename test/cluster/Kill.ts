@@ -1,4 +1,4 @@
-/** Two runners of a cluster over one database of PostgreSQL, killed in the middle of their work. */
+/** Two runners of a cluster over one PostgreSQL database, killed during their work. */
 import * as NodeClusterSocket from "@effect/platform-node/NodeClusterSocket"
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it } from "@effect/vitest"
@@ -130,9 +130,9 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
 
 /** Declares the law. Two runners need two connections at a time, which PGlite has not. */
 export const suite = (url: string): void =>
-  void describe("two runners of a cluster, of which one is killed again and again", () => {
+  void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(
-      "apply every batch once and in the order of its line, and ask for none again whose answer was kept",
+      "apply every batch once and in the order of its conversation, and ask the model once for each stored answer",
       () =>
         Effect.gen(function*() {
           const place = yield* database(url)

@@ -15,12 +15,12 @@ import { server } from "../postgres/Server.ts"
 import { opened } from "./Clusters.ts"
 import * as Kill from "./Kill.ts"
 
-describe("an outbox of a cluster", () => {
+describe("an OutboxCluster", () => {
   for (const { check, title } of outboxLaws) {
     it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 
-  it.scopedLive("gives a conversation away once the plan that it was keeping is kept", () =>
+  it.scopedLive("hands a conversation over only once the plan that it was storing is stored", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const order: Array<string> = []

@@ -1,4 +1,4 @@
-/** Laws of compat beside those of `test/conformance`: whom an adapter acts for, and what it takes from another system. */
+/** Laws of compat beside those of `test/conformance`: the viewer that an adapter acts for, and what it copies from another system. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ const stored = <R>(check: Effect.Effect<void, unknown, R | MemoryStore.MemorySto
   Effect.provide(check, MemoryStore.layerInMemory)
 
 describe("compat: drover", () => {
-  it.effect("an adapter shows nothing that its viewer does not see, whatever agent a search names, in its tenant alone", () =>
+  it.effect("an adapter shows nothing that its viewer does not see, whatever agent a search names, and only its own tenant", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const all = Drover.toAdapter(store)
@@ -36,7 +36,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* elsewhere.list({ agentId: "pilot" }), [])
     })))
 
-  it.effect("records of a scope that drover has no name for are not shown, and a limit beyond its range is refused", () =>
+  it.effect("an adapter omits records of scopes that drover does not have, and refuses a limit out of range", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const ada = Viewer.make({ userId: "ada", agentId: "pilot" })
@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("a list reaches the entries of a scope behind a thousand newer ones of others, and a search without a query scores 0", () =>
+  it.effect("list finds entries of a scope behind a thousand newer ones of others, and search without a query scores 0", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)
@@ -66,7 +66,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual((yield* adapter.search({ agentId: "pilot", limit: 2 })).map(({ score }) => score), [0, 0])
     })))
 
-  it.scoped("entries that another adapter lists are copied under their ids, with their time", () =>
+  it.scoped("entries of another adapter are copied with their ids and times", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* TestClock.setTime(10)
@@ -79,7 +79,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(hits.map(({ record }) => record.validAt), [5])
     })))
 
-  it.scoped("a folder of markdown is an adapter, and another one of it finds what was put", () =>
+  it.scoped("createMarkdownMemory keeps entries in a folder that another process can open", () =>
     Effect.gen(function*() {
       const root = yield* place
       const first = yield* Effect.scoped(
@@ -89,7 +89,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* memory.get(first.id), first)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.effect("tools and index are those of the named agent, and a tool that the spec does not offer fails with unsupported", () =>
+  it.effect("tools and index act for the named agent, and a tool that the spec does not offer fails with unsupported", () =>
     Effect.gen(function*() {
       const ids = { agentId: "pilot", runId: "r1" }
       const remember = yield* Drover.rememberTool(ids)
@@ -100,7 +100,7 @@ describe("compat: drover", () => {
       assert.strictEqual((yield* Effect.flip(Drover.forgetTool(ids))).reason, "unsupported")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it("entries are ordered, grouped and matched as a search does it", () => {
+  it("the pure helpers order, group and match entries as a search does", () => {
     const entry = (id: string, fields: Partial<Drover.MemoryEntry>): Drover.MemoryEntry => ({
       ...{ ...tea, id, scope: "agent", agentId: "pilot", createdAt: 1, tags: ["Ops"] },
       ...fields
@@ -124,7 +124,7 @@ describe("compat: drover", () => {
 
 describe("compat: Deuz", () => {
   const scope = { userId: "ada" }
-  it.effect("records that another store lists are copied, and its embedder and tools act for the scope", () =>
+  it.effect("records of another store are copied, and its embedder and tools act for the scope", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const run = yield* running()
@@ -159,7 +159,7 @@ describe("compat: Deuz", () => {
 })
 
 describe("compat: Strands", () => {
-  it.scoped("a manager adds what its viewer says, which no other viewer finds, and its model reads what waits", () =>
+  it.scoped("a manager adds what its viewer says, which no other viewer finds, and extracts waiting messages with its model", () =>
     stored(Effect.gen(function*() {
       const run = yield* running()
       const store = Layer.succeed(MemoryStore.MemoryStore, yield* MemoryStore.MemoryStore)
@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("a recall by an adapter has its episodes, and names the legs that it lacks a method for or that fail", () =>
+  it.scoped("recall by an adapter returns its episodes, and names the legs that are missing or fail", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)
@@ -203,7 +203,7 @@ describe("compat: nexus-agents", () => {
     it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // every kind is there
 
   law(
-    "an id of the caller's is a name for one viewer: another's fact of the same id is another fact",
+    "an id given by the caller belongs to one viewer: another viewer's fact with that id is separate",
     Effect.gen(function*() {
       const memory = yield* SemanticMemory.SemanticMemory
       const run = yield* running()
@@ -218,7 +218,7 @@ describe("compat: nexus-agents", () => {
   )
 
   law(
-    "an identity, a procedure, a resource, an entry of the vault and a note come back in the shapes of their interfaces",
+    "identities, procedures, resources, vault entries and notes have the shapes of their interfaces",
     Effect.gen(function*() {
       const run = yield* running()
       const [viewer] = viewers

@@ -1,4 +1,7 @@
-/** Every name that the five systems export of their memory, and where it is: under its own name in `effect-memory/compat`, and in the root. */
+/**
+ * Every name that the five systems export for their memory, and where it is: under its own name in `effect-memory/compat`, and in
+ * the root.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -291,7 +294,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the names of %s", (system, { adapters, rows }) => {
-  it("are in the root, each where its row says", () => {
+  it("have an equivalent in the root, where their row says", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -299,11 +302,11 @@ describe.each(Object.entries(systems))("the names of %s", (system, { adapters, r
     assert.deepStrictEqual(missing, [])
   })
 
-  it("are in compat, each as it is or where its row says", () => {
+  it("are exported by compat, as they are or as their row says", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("are all that its module exports, the adapters aside", () => {
+  it("are all that the compat module exports, except adapters", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

@@ -1,4 +1,4 @@
-/** Hashes and signatures: known answers, and the same ones without node:crypto. */
+/** Hashes and signatures: known values, and equal results with and without node:crypto. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
@@ -11,7 +11,7 @@ const texts = FastCheck.oneof(Arbitrary.make(Schema.String), FastCheck.string({ 
 const bytes = FastCheck.uint8Array({ maxLength: 300 })
 
 describe("Digest", () => {
-  it("hashes as FIPS 180-4 and signs as RFC 4231 say", () => {
+  it("gives the hashes of FIPS 180-4 and the signatures of RFC 4231", () => {
     for (const Hash of [Digest, HashNode, HashPortable]) {
       assert.strictEqual(Hash.sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
       assert.strictEqual(
@@ -21,14 +21,14 @@ describe("Digest", () => {
     }
   })
 
-  it.prop("any text and any bytes hash alike with and without node:crypto", [texts, bytes], ([text, content]) => {
+  it.prop("hashes any text and bytes alike with and without node:crypto", [texts, bytes], ([text, content]) => {
     assert.strictEqual(HashPortable.sha256(text), HashNode.sha256(text))
     assert.strictEqual(HashPortable.sha256(content), HashNode.sha256(content))
     assert.deepStrictEqual(Array.from(HashPortable.sha256Bytes(text)), Array.from(HashNode.sha256Bytes(text)))
   })
 
   it.prop(
-    "any key signs any content alike with and without node:crypto",
+    "signs any content with any key alike with and without node:crypto",
     [texts, texts, bytes],
     ([key, text, content]) => {
       assert.strictEqual(HashPortable.sign(key, text), HashNode.sign(key, text))
@@ -37,7 +37,7 @@ describe("Digest", () => {
   )
 
   it.prop(
-    "a content that comes in parts has the signature of all of it, with and without node:crypto",
+    "signs content in parts like the whole content",
     [texts, FastCheck.array(bytes, { maxLength: 4 })],
     ([key, parts]) => {
       for (const Hash of [Digest, HashNode, HashPortable]) {
@@ -48,11 +48,11 @@ describe("Digest", () => {
     }
   )
 
-  it("half a surrogate pair hashes as U+FFFD, with and without node:crypto", () => {
+  it("hashes a lone surrogate like U+FFFD", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })
 
-  it("secrets have the length that is asked for, more than the platform gives at a time too", () => {
+  it("draws secrets of the requested length, also beyond the platform's limit per call", () => {
     for (const Hash of [HashNode, HashPortable]) {
       for (const length of [0, 1, 32, 65_537]) assert.lengthOf(Hash.secretBytes(length), length)
       assert.isTrue(Hash.secretBytes(131_073).subarray(131_040).some((byte) => byte !== 0))

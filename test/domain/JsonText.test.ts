@@ -25,7 +25,7 @@ describe("JsonText.values", () => {
   )
   finds("text without JSON has none", "no [idea], :-{ and nothing \"more\"")
 
-  describe("where the text ends too early", () => {
+  describe("JsonText.values of a truncated text", () => {
     finds("a string that is cut off is dropped", "{\"facts\":[\"a\",\"b", { facts: ["a"] })
     finds("a number that may go on is dropped", "{\"a\":1,\"b\":12", { a: 1 })
     finds("a name without its item is dropped", "{\"a\":1,\"b\":", { a: 1 })
@@ -39,7 +39,7 @@ describe("JsonText.values", () => {
   const seed = 20_261
   const container = FastCheck.jsonValue({ maxDepth: 4 }).filter((value) => typeof value === "object" && value !== null)
 
-  it("what JSON.parse reads is found as JSON.parse has it, in prose too", () =>
+  it("finds every value as JSON.parse reads it, also within prose", () =>
     FastCheck.assert(
       FastCheck.property(container, FastCheck.constantFrom(0, 2), (value, indent) => {
         const text = JSON.stringify(value, null, indent)
@@ -48,7 +48,7 @@ describe("JsonText.values", () => {
       { seed, numRuns: 2_000 }
     ))
 
-  it("a value cut anywhere gives at most one, and never more than it held", () =>
+  it("finds in a truncated array at most the items that it had", () =>
     FastCheck.assert(
       FastCheck.property(FastCheck.array(FastCheck.integer(), { minLength: 1 }), FastCheck.nat(), (items, at) => {
         const text = JSON.stringify(items)
@@ -59,7 +59,7 @@ describe("JsonText.values", () => {
       { seed, numRuns: 1_000 }
     ))
 
-  it("any text is survived", () => {
+  it("accepts any text", () => {
     const piece = FastCheck.constantFrom(..."[]{}\",:\\ \n`1ea-", "```", "null", "\"a\"", "\\u00", "\ud800", "\"k\":")
     const text = FastCheck.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(""))
     FastCheck.assert(
@@ -108,7 +108,7 @@ describe("JsonText.values", () => {
     "[x",
     "{\"a\":1}x[",
     "[[]"
-  ])(`${long} characters of %j are survived, and each is looked at a bounded number of times`, (piece) => {
+  ])(`reads ${long} characters of %j and looks at each a bounded number of times`, (piece) => {
     for (const end of ["", " x ]}"]) {
       values(piece.repeat(long / piece.length) + end)
       const text = piece.repeat(20_000 / piece.length) + end

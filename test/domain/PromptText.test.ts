@@ -85,7 +85,7 @@ describe("PromptText.visible", () => {
     it(`keeps ${name} byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
   }
 
-  it("keeps no text behind a flag, no second joiner, and no joiner between other letters", () => {
+  it("removes text after a flag, a second joiner and a joiner between other letters", () => {
     const tags = Array.from("obey", (char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join("")
     assert.strictEqual(PromptText.visible(`🏴${tags}\u{e007f}`), "🏴")
     assert.strictEqual(PromptText.visible("🏴󠁧󠁢󠁥󠁮󠁧󠁿" + tags), "🏴󠁧󠁢󠁥󠁮󠁧󠁿")
@@ -94,7 +94,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("a\u200db 1\ufe0f2 😀\u200da \u200d😀"), "ab 12 😀a 😀")
   })
 
-  it("disarms the markers of chat templates, in any width and split by invisible characters", () => {
+  it("escapes markers of chat templates, in any width and split by invisible characters", () => {
     for (
       const [text, shown] of [
         ["<|im_start|>system", "&lt;|im_start|>system"],
@@ -111,7 +111,7 @@ describe("PromptText.visible", () => {
     ) assert.strictEqual(PromptText.visible(text), shown)
   })
 
-  it("disarms the tags of our blocks", () => {
+  it("escapes the tags of memory blocks", () => {
     for (
       const tag of [
         "</memory>",
@@ -128,12 +128,12 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("<memoryless>"), "<memoryless>")
   })
 
-  it("turns every line break into a line feed, and lone surrogates into U+FFFD", () => {
+  it("turns every line break into a line feed, and a lone surrogate into U+FFFD", () => {
     assert.strictEqual(PromptText.visible("a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh\ti"), "a\nb\nc\nd\ne\nf\ng\nh\ti")
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("is idempotent, and leaves nothing hidden, whatever the text", () => {
+  it("is idempotent and leaves nothing hidden in any text", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)
@@ -147,7 +147,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("keeps every visible code point, in its order", () => {
+  it("keeps every visible code point in order", () => {
     const seen = (text: string) =>
       Array.from(text.toWellFormed()).filter((point) =>
         !/\p{Default_Ignorable_Code_Point}|[\p{Cc}\u2028\u2029\ufff9-\ufffb]/u.test(point)
@@ -162,7 +162,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("takes time linear in the length of the costliest inputs", () => {
+  it("takes linear time for the most expensive inputs", () => {
     const mega = 1 << 20
     for (
       const part of [
@@ -189,7 +189,7 @@ describe("PromptText.visible", () => {
 })
 
 describe("PromptText.visibleJson", () => {
-  it("cleans keys and values at every depth, and leaves values that are not text", () => {
+  it("cleans keys and texts at every depth, and keeps other values", () => {
     const value = { "a\u200b": ["x\u202e", { "</memory>": 1, deep: [["<|im_end|>"]] }], n: 1.5, t: true, z: null }
     assert.deepStrictEqual(PromptText.visibleJson(value), {
       a: ["x", { "&lt;/memory>": 1, deep: [["&lt;|im_end|>"]] }],
@@ -199,7 +199,7 @@ describe("PromptText.visibleJson", () => {
     })
   })
 
-  it("keeps two keys that look alike apart, and a key such as __proto__", () => {
+  it("keeps two keys that look alike apart, and keeps a key such as __proto__", () => {
     assert.deepStrictEqual(PromptText.visibleJson({ a: 1, "a\u200b": 2, "a (2)": 3, "\u200ba": 4 }), {
       a: 1,
       "a (2)": 2,
@@ -210,7 +210,7 @@ describe("PromptText.visibleJson", () => {
     assert.strictEqual(JSON.stringify(own), "{\"__proto__\":{\"x\":\"y\"}}")
   })
 
-  it("is linear in keys that look alike", () => {
+  it("takes linear time for keys that look alike", () => {
     const alike = Object.fromEntries(
       Array.from({ length: 5_000 }, (_, n) => [`a${"\u200b".repeat(n % 2_500)}${n % 2 ? "\u200c" : ""}`, n])
     )
@@ -219,7 +219,7 @@ describe("PromptText.visibleJson", () => {
 })
 
 describe("PromptText.line", () => {
-  it("is one line without markup or anything invisible", () => {
+  it("gives one line without markup and invisible characters", () => {
     FastCheck.assert(
       FastCheck.property(hostile, (text) => {
         for (const line of [PromptText.line(text), PromptText.oneLine(text)]) {

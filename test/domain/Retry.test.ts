@@ -5,7 +5,7 @@ import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { reason } from "../kinds/EveryStore.ts"
 
 describe("MemoryError.retryOnConflict", () => {
-  it.effect("fails with a conflict that lasts, and lets others run between two attempts", () =>
+  it.effect("fails with a conflict that persists, and yields to other fibers between attempts", () =>
     Effect.gen(function*() {
       const detail = { expected: 1, actual: 2 }
       let attempts = 0

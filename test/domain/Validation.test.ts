@@ -15,8 +15,8 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
     onRight: () => []
   })
 
-describe("Check", () => {
-  it("names the path and the expected value of every violation, and not that an optional field may be left out", () => {
+describe("Validation", () => {
+  it("names path and expected value of every violation, and does not mention that a field is optional", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -49,12 +49,12 @@ describe("Check", () => {
     }
   })
 
-  it("cuts long keys of the input", () => {
+  it("shortens long keys of the input", () => {
     const [line = ""] = linesOf(Schema.Record({ key: Schema.String, value: Schema.Int }), { ["k".repeat(9_000)]: "x" })
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
   })
 
-  it("takes no time below zero and no number that is none, and zero where zero is meant", () => {
+  it("refuses negative times and values that are no time, and accepts zero", () => {
     const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // past the compiler
     assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
       1,
@@ -77,7 +77,7 @@ describe("Check", () => {
     ])
   })
 
-  it("never quotes the input, whatever it is and whichever Schema refuses it", () => {
+  it("never quotes the input, for any Schema", () => {
     const canary = "7F3A says"
     const poison = FastCheck.letrec((tie) => ({
       value: FastCheck.oneof(

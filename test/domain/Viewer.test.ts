@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("refuses a key that holds no id, an unknown key, and within without ids; the error names the key and no value", () =>
+  it.effect("refuses a key without an id, an unknown key and reach within without ids, with an error that names the key only", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -54,14 +54,14 @@ describe("Viewer", () => {
         }
       }), { discard: true }))
 
-  it.effect("gives the same viewer from make and from decode", () =>
+  it.effect("gives equal viewers from make and decode", () =>
     Effect.gen(function*() {
       const input = { tenant: "acme", userId: "ada", sessionId: "s1", reach: "within" } as const
       assert.isTrue(Viewer.equals(yield* Viewer.decode(input), Viewer.make(input)))
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("sees a whole tenant only if made by everyone, with the tenant's name", () => {
+  it("sees a whole tenant only if it was made by Viewer.everyone with the tenant's name", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("reads the whole tenant of an older queue, stored as within without ids, as everyone", () => {
+  it("decodes the viewer of a whole tenant as earlier versions stored it", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
@@ -82,7 +82,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is distinguished from a plain object of the same fields", () => {
+  it("is not a plain object with the same fields: isAny refuses that", () => {
     const viewer = Viewer.make({ userId: "ada" })
     assert.isTrue(Viewer.isAny(viewer))
     assert.isTrue(Viewer.isAny(Viewer.system()))
@@ -91,7 +91,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is not recognised once a copy or a change left it without what a viewer needs", () => {
+  it("is refused by isAny if a copy or change left it without the fields that it needs", () => {
     const viewer = Viewer.make({ userId: "ada" })
     const copied = (fields: object): unknown => Object.assign(Object.create(Viewer.Viewer.prototype), viewer, fields)
     assert.isTrue(Viewer.isAny(copied({})))
@@ -109,7 +109,7 @@ describe("Viewer", () => {
     assert.isFalse(Viewer.isAny(Object.create(Viewer.System.prototype)))
   })
 
-  it.effect("refuses a key that is a symbol like any other unknown key", () =>
+  it.effect("refuses a symbol as a key", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(
         Effect.suspend(() => Viewer.decode({ userId: "ada", [Symbol("reach")]: "within" }))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("speaks about its user, else its agent if it names no session or actor, else the scope of all its ids", () => {
+  it("has as its subject its user, else its agent if it names no session or actor, else the scope of all its ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

@@ -39,7 +39,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("includes the scopes that a viewer of their own ids sees, in any form and order of them", () => {
+  it("includes the scope of the viewer's own ids, in any order and Unicode form", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const reversed = Object.fromEntries(
@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("shows expired rows to the library alone, and names the tenant in one form", () => {
+  it("shows expired rows to System only, and names the tenant in NFC", () => {
     assert.deepStrictEqual(Viewer.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -5,7 +5,7 @@ import * as Wikilink from "../../src/domain/Wikilink.ts"
 const targets = (text: string) => Wikilink.parse(text).map(({ target }) => target)
 
 describe("Wikilink", () => {
-  it("a link has a target, and may have a place in it, an alias and an embedding", () => {
+  it("parse finds target, heading, alias and embedding of a [[wikilink]]", () => {
     assert.deepEqual(Wikilink.parse("See [[Tea]], [[ Green tea |the green one]], [[Cups#Blue|b]] and ![[pot.png]]."), [
       { target: "Tea", heading: undefined, alias: undefined, embed: false },
       { target: "Green tea", heading: undefined, alias: "the green one", embed: false },
@@ -16,7 +16,7 @@ describe("Wikilink", () => {
     assert.deepInclude(Wikilink.parse("[[Note^block]]")[0], { target: "Note", heading: "^block" })
   })
 
-  it("a link of markdown counts if it leads to a markdown file: with or without brackets, title and percent signs", () => {
+  it("parse finds Markdown links to Markdown files, with or without brackets, title and percent encoding", () => {
     assert.deepEqual(Wikilink.parse("[Tea](Green%20tea.md#Leaf \"t\"), ![pot](<Pots/A pot.md>), [a [b]](c_(d).md)"), [
       { target: "Green tea.md", heading: "Leaf", alias: "Tea", embed: false, markdown: true },
       { target: "Pots/A pot.md", heading: undefined, alias: "pot", embed: true, markdown: true },
@@ -40,7 +40,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](100%.md) [[x]](y.md)"), ["100%.md", "x"])
   })
 
-  it("a tag is a word after #, with a letter in it, and not in code, a link or another word", () => {
+  it("tags finds words after # with a letter in them, but not in code, links or other words", () => {
     assert.deepStrictEqual(
       Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
       ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
@@ -63,12 +63,12 @@ describe("Wikilink", () => {
     }
   })
 
-  it("of several links to one target the first counts, in the order of the text", () => {
+  it("parse returns each target once, with its first alias, in the order of the text", () => {
     assert.deepStrictEqual(targets("[[b]] [[a|x]] [[b|y]] [[a]]"), ["b", "a"])
     assert.strictEqual(Wikilink.parse("[[b|first]] [[b|second]]")[0]?.alias, "first")
   })
 
-  it("what is no link is text: nothing in it, a line break in it, no end, one bracket, a backslash before it", () => {
+  it("parse ignores empty, unclosed, multi-line, single-bracket and escaped links", () => {
     for (
       const text of ["[[]]", "[[ ]]", "[[#here]]", "[[|x]]", "[[a\nb]]", "[[a", "[[a]", "[a]", "[[a]b]]", "\\[[a]]"]
     ) {
@@ -77,7 +77,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[[a]]] [[b[[c]] \\\\[[d]]"), ["a", "c", "d"])
   })
 
-  it("code says nothing: spans, fences of either sort, in lists and quotations, and a fence that never ends", () => {
+  it("parse ignores code spans and fences of either kind, also in lists, quotations and without an end", () => {
     for (
       const code of [
         "`[[a]]`",
@@ -96,14 +96,14 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[x]]\n```\n[[a]]\n\n[[b]]"), ["x"])
   })
 
-  it("a backtick that closes nowhere in its paragraph is text, and so is one after a backslash", () => {
+  it("parse takes a backtick that is not closed in its paragraph, or is escaped, for text", () => {
     assert.deepStrictEqual(targets("a ` b [[x]]\n\n` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("`` [[x]] ` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("\\`[[x]]\\`"), ["x"])
     assert.deepStrictEqual(targets("``` inline ` [[x]]"), ["x"])
   })
 
-  it("names differ neither in case nor in white space nor in Unicode form", () => {
+  it("nameOf ignores case, white space and Unicode form", () => {
     for (
       const [a, b] of [["Café  Crème", " cafe\u0301 CRE\u0300ME "], ["STRASSE", "straße"], ["ΟΔΟΣ", "οδος"]] as const
     ) {
@@ -114,12 +114,12 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(Wikilink.namesOf("Tea"), ["tea"])
   })
 
-  it("a thousand targets count, and no more", () => {
+  it("parse returns at most a thousand targets", () => {
     const text = Array.from({ length: 3_000 }, (_, n) => `[[${n}]]`).join(" ")
     assert.lengthOf(Wikilink.parse(text), Wikilink.maxTargets)
   })
 
-  it("any text is read, and each target that it says is in it", () => {
+  it("parse accepts any text and returns only targets that it contains", () => {
     const text = FastCheck.array(
       FastCheck.oneof(
         FastCheck.constantFrom("[[", "]]", "`", "```", "\n", "\n\n", "|", "#", "!", "\\", "~~~", "> ", "- ", "\u2028"),
@@ -138,7 +138,7 @@ describe("Wikilink", () => {
   })
 
   // quadratic, each of these would outlast the test's own limit of time many times over
-  it("hostile text of two million characters is read in one pass", () => {
+  it("parse reads two million hostile characters in one pass", () => {
     const size = 1_000_000
     for (
       const text of [
@@ -167,7 +167,7 @@ describe("Wikilink", () => {
     }
   })
 
-  it("the hash of a name is that of the name, and is read off the text", () => {
+  it("hash depends on the normalised name only, and is the same when read from the text", () => {
     const { array, constantFrom, fullUnicodeString, oneof, property, string } = FastCheck
     const spaced = array(constantFrom("A", "b", "Z", "@", "[", " ", "\t", "\n", "\u000b", "\u00a0", "é", "ß", "7"))
       .map((parts) => parts.join(""))

@@ -28,7 +28,7 @@ describe("Completion.object", () => {
   gives("takes the first that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
   gives("survives an end that never came", "{\"facts\":[\"tea\",\"cof", ["tea"])
 
-  it.effect("none that decodes is a failure of the model, which may do better next time", () =>
+  it.effect("fails with the retryable reason model if no JSON in the answer decodes", () =>
     Effect.gen(function*() {
       const prose = yield* Effect.flip(facts)
       assert.deepInclude({ ...prose }, { reason: "model" })
@@ -53,7 +53,7 @@ describe("Completion.object", () => {
       }
     }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
 
-  it.effect("a failure of the call is the failure", () =>
+  it.effect("fails with the error of the call", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")
     }).pipe(
@@ -62,7 +62,7 @@ describe("Completion.object", () => {
 })
 
 describe("Completion.layerScripted", () => {
-  it.effect("answers in order: strings as they are, the rest as JSON; one call too many fails", () =>
+  it.effect("answers in order, strings as they are and other values as JSON, and fails once its script is over", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "one")
       assert.strictEqual(yield* complete("b"), "{\"two\":2}")
@@ -70,12 +70,12 @@ describe("Completion.layerScripted", () => {
       assert.strictEqual(yield* reason(complete("d")), "model")
     }).pipe(Effect.provide(Completion.layerScripted(["one", { two: 2 }]))))
 
-  it.effect("a function sees the prompt", () =>
+  it.effect("passes the prompt to a function", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "{\"said\":\"a\"}")
     }).pipe(Effect.provide(Completion.layerScripted(({ user }) => ({ said: user })))))
 
-  it.effect("each building of the layer begins anew", () => {
+  it.effect("starts its script anew each time it is built", () => {
     const once = complete("a").pipe(Effect.provide(Completion.layerScripted(["one"])))
     return Effect.gen(function*() {
       assert.deepStrictEqual([yield* once, yield* once], ["one", "one"])
@@ -83,14 +83,14 @@ describe("Completion.layerScripted", () => {
   })
 })
 
-it.effect("Completion.layerNone says what to provide", () =>
+it.effect("Completion.layerNone fails with unsupported and says what to provide", () =>
   Effect.gen(function*() {
     const error = yield* Effect.flip(facts)
     assert.strictEqual(error.reason, "unsupported")
     assert.include(error.message, "provide a Completion")
   }).pipe(Effect.provide(Completion.layerNone)))
 
-describe("a cassette", () => {
+describe("a cassette of a Completion", () => {
   const law = (
     title: string,
     check: (
@@ -107,7 +107,7 @@ describe("a cassette", () => {
   const recording = (file: string, answers: ReadonlyArray<unknown>) =>
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
-  law("plays what was said, the same prompt's answers in the order of recording", (file) =>
+  law("replays recorded answers, those of equal prompts in the order of recording", (file) =>
     Effect.gen(function*() {
       const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
         Effect.provide(recording(file, ["one", "two\n\u2028 ”", "three"]))
@@ -122,7 +122,7 @@ describe("a cassette", () => {
     }))
 
   law(
-    "a prompt that is not on it, or asked once too often, fails and says what to do",
+    "fails for an unknown prompt and for one asked too often, and says what to do",
     (file) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -141,7 +141,7 @@ describe("a cassette", () => {
   )
 
   law(
-    "the next recording goes on where the last one ended, even in the middle of a line",
+    "is continued by the next recording, even after an incomplete line",
     (file, fs) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -155,7 +155,7 @@ describe("a cassette", () => {
       })
   )
 
-  law("calls at the same time each get a line", (file, fs) =>
+  law("gets one line for each of fifty concurrent calls", (file, fs) =>
     Effect.gen(function*() {
       const users = Array.from({ length: 50 }, (_, n) => `${n} ${"x".repeat(10_000)}`)
       yield* Effect.forEach(users, complete, { concurrency: "unbounded" }).pipe(
@@ -166,14 +166,14 @@ describe("a cassette", () => {
       assert.deepStrictEqual(played, users)
     }))
 
-  law("failures are not recorded", (file, fs) =>
+  law("does not record failures", (file, fs) =>
     Effect.gen(function*() {
       const down = MemoryError.make("model", { op: "test", message: "down" })
       yield* complete("a").pipe(Effect.retry({ times: 1 }), Effect.provide(recording(file, [down, "one"])))
       assert.lengthOf((yield* fs.readFileString(file)).split("\n"), 2)
     }))
 
-  law("an answer that is being written is written whole, whoever interrupts", (file) =>
+  law("gets an answer completely or not at all if the call is interrupted", (file) =>
     Effect.gen(function*() {
       const call = yield* Effect.fork(complete("a").pipe(Effect.provide(recording(file, ["one"]))))
       yield* Effect.yieldNow()
@@ -184,7 +184,7 @@ describe("a cassette", () => {
     }))
 
   law(
-    "a missing one is not_found, a broken one corrupt, one that cannot be written io",
+    "fails with not_found if it is missing, corrupt if it is damaged and io if it cannot be written",
     (file, fs) =>
       Effect.gen(function*() {
         const play = reason(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))

@@ -32,7 +32,7 @@ const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, n) => sum
 const yields = Effect.repeatN(Effect.yieldNow(), 50)
 
 describe("Embedder.make", () => {
-  it.effect("asks in batches, and answers in order", () =>
+  it.effect("requests texts in batches and returns vectors in order", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -41,7 +41,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
-  it.effect("dies of options that would wait or loop for ever", () =>
+  it.effect("dies if its options would make it wait or loop forever", () =>
     Effect.gen(function*() {
       const { service } = backend()
       const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
@@ -52,7 +52,7 @@ describe("Embedder.make", () => {
       yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
     }))
 
-  it.effect("nothing is asked for nothing", () =>
+  it.effect("makes no request for no texts", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -60,7 +60,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [])
     }))
 
-  it.effect("a text is asked once for each purpose, however often it stands there", () =>
+  it.effect("requests a text once per purpose, however often it occurs", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -70,7 +70,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["a", "c"]])
     }))
 
-  it.effect("what was used last is kept, the rest is asked anew", () =>
+  it.effect("caches the texts used last, and requests the others again", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service, { cache: 2 })
@@ -82,7 +82,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(none.calls.flat(), ["a", "a"])
     }))
 
-  it.effect("no more calls at a time than allowed, of all callers together", () =>
+  it.effect("never exceeds its concurrency, counted over all callers", () =>
     Effect.gen(function*() {
       let now = 0
       let most = 0
@@ -98,7 +98,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual([calls.length, most], [20, 3])
     }))
 
-  it.effect("a text that is being embedded is waited for, not asked again", () =>
+  it.effect("waits for a text that is being requested instead of requesting it again", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("whoever waits asks itself when the one that asked is interrupted", () =>
+  it.effect("requests a text itself if the caller that requested it is interrupted", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -127,7 +127,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a"], ["a"]])
     }))
 
-  it.effect("wherever a caller is interrupted, the next one gets its vectors", () =>
+  it.effect("returns all vectors to the next caller wherever the first one is interrupted", () =>
     Effect.gen(function*() {
       const { service } = backend(Effect.repeatN(Effect.yieldNow(), 5))
       for (let steps = 0; steps < 60; steps++) {
@@ -141,7 +141,7 @@ describe("Embedder.make", () => {
       }
     }))
 
-  it.effect("a failure is the failure of all who wait, and nothing is kept of it", () =>
+  it.effect("fails for all callers that wait for a failed request, and caches nothing of it", () =>
     Effect.gen(function*() {
       let down = true
       const { calls, service } = backend(
@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("a failure of one batch leaves no other claimed", () =>
+  it.effect("requests all other texts again after one batch has failed", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })
@@ -171,7 +171,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(yield* embed(texts(20), "add"), 20)
     }))
 
-  it.effect("an answer of the wrong shape is the model's failure", () =>
+  it.effect("fails with reason model if the number, dimensions or values of the vectors are wrong", () =>
     Effect.gen(function*() {
       const wrong = [
         [[], "0 vectors for 1 texts"],
@@ -192,7 +192,7 @@ describe("Embedder.layerHash", () => {
   const embed = (...texts: ReadonlyArray<string>) =>
     Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
 
-  it.effect("equal texts are equal vectors of length 1, and shared words bring texts closer", () =>
+  it.effect("gives equal texts equal vectors of length 1, and texts with common words similar ones", () =>
     Effect.gen(function*() {
       const [tea, again, teas, coffee] = yield* embed(
         "Ada drinks green tea",
@@ -206,12 +206,12 @@ describe("Embedder.layerHash", () => {
       assert.isBelow(Math.abs(cosine(tea!, coffee!)), .3)
     }))
 
-  it.effect("a text without words is the zero vector", () =>
+  it.effect("gives a text without words the zero vector", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* embed("", "?!"), [new Float32Array(256), new Float32Array(256)])
     }))
 
-  it.effect("its dimensions are in its name", () =>
+  it.effect("has its dimensions in its model name", () =>
     Effect.gen(function*() {
       const { dimensions, embed, model } = yield* Effect.provide(
         Embedder.Embedder,
@@ -225,7 +225,7 @@ describe("Embedder.layerWordVectors", () => {
   const embed = (...texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
   const provided = Effect.provide(Layer.provide(Embedder.layerWordVectors, NodeFileSystem.layer))
 
-  it.effect("texts of kindred words are closer than others, and shared words closer still", () =>
+  it.effect("gives related words similar vectors, and equal words more similar ones", () =>
     Effect.gen(function*() {
       const [home, city, moved, tea] = yield* embed(
         "which city is home?",
@@ -237,7 +237,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.isAbove(cosine(home!, moved!), cosine(home!, tea!))
     }).pipe(provided))
 
-  it.effect("every vector has length 1, but that of a text without a word it knows, which is 0", () =>
+  it.effect("gives every text a vector of length 1, and the zero vector if it knows none of its words", () =>
     Effect.gen(function*() {
       const [tea, long, ...zero] = yield* embed("tea", "tea ".repeat(10_000), "", "the of", "xqzzv 東京 \ud800")
       assert.closeTo(cosine(tea!, tea!), 1, 1e-6)

@@ -6,9 +6,9 @@ import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
 const ids = Effect.map(HarnessPlugin.Plugins, (plugins) => plugins.map(({ id }) => id))
 
 describe("HarnessPlugin", () => {
-  it.effect("none are in force by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
+  it.effect("provides no plugins by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
 
-  it.effect("a layer appends to those in force, in the order given", () =>
+  it.effect("HarnessPlugin.layer appends its plugins to those provided, in the given order", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* ids, ["first", "second", "third"])
     }).pipe(
@@ -19,7 +19,7 @@ describe("HarnessPlugin", () => {
       )
     ))
 
-  it.effect("a plugin that keeps state is made once for each layer", () =>
+  it.effect("HarnessPlugin.layer makes a stateful plugin once", () =>
     Effect.gen(function*() {
       let made = 0
       const layer = HarnessPlugin.layer(Effect.sync(() => ({ id: `${++made}` })))

@@ -29,12 +29,12 @@ const failing = (error: MemoryError.MemoryError) =>
   })
 
 describe("MemoryTool", () => {
-  it.effect("call decodes, runs and encodes; what the output's schema does not name is told, not data", () =>
+  it.effect("call decodes the input, runs the handler and encodes the output, without undeclared fields", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
     }))
 
-  it.effect("without a text the model reads the data", () =>
+  it.effect("gives the model the data as text if there is no other text", () =>
     Effect.gen(function*() {
       const tool = MemoryTool.make({
         name: "three",
@@ -47,26 +47,26 @@ describe("MemoryTool", () => {
       assert.strictEqual((yield* tool.call({})).text, "{\"sum\":3}")
     }))
 
-  it.effect("a violation is told once, of what may be left out too", () =>
+  it.effect("reports a violation once, for an optional field too", () =>
     Effect.gen(function*() {
       const { message } = yield* Effect.flip(add.call({ a: "1", b: 1.5 }))
       assert.strictEqual(message, "b: Expected an integer")
     }))
 
-  it.effect("every violation is told, and an argument that is not declared is one", () =>
+  it.effect("reports every violation, and takes an undeclared argument for one", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
       assert.strictEqual(failure.reason, "invalid_draft")
       for (const field of ["a: ", "b: ", "viewer: "]) assert.include(failure.message, field)
     }))
 
-  it.effect("a violation never echoes more than 1,000 characters", () =>
+  it.effect("quotes at most 1,000 characters of the input", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "x".repeat(100_000) }))
       assert.isAtMost(failure.message.length, 1_000)
     }))
 
-  it.effect("an error reaches the model as reason and message, and a failing disk without its path", () =>
+  it.effect("reports an error to the model as reason and message, and a disk failure without the path", () =>
     Effect.gen(function*() {
       const refused = MemoryError.make("not_owned", { op: "put", message: "not yours", cause: new Error("/home/ada") })
       assert.deepStrictEqual(yield* Effect.flip(failing(refused).call({})), {
@@ -82,7 +82,7 @@ describe("MemoryTool", () => {
       }
     }))
 
-  it("the JSON Schema is a plain object: no $schema, no reference, nothing but what is declared", () => {
+  it("has a JSON Schema that is a plain object without $schema, references and undeclared fields", () => {
     const { jsonSchema } = MemoryTool.make({
       name: "all",
       description: "",
@@ -110,7 +110,7 @@ describe("MemoryTool", () => {
     })
   })
 
-  it("no arguments are an empty object, not anything", () => {
+  it("has the schema of an empty object if there are no arguments", () => {
     assert.deepStrictEqual(failing(MemoryError.make("io", { op: "put", message: "" })).jsonSchema, {
       type: "object",
       properties: {},
@@ -118,7 +118,7 @@ describe("MemoryTool", () => {
     } as never)
   })
 
-  it("a recursive definition stays a reference, and is there", () => {
+  it("keeps a recursive definition as a reference in its JSON Schema", () => {
     interface Tree {
       readonly children: ReadonlyArray<Tree>
     }

@@ -1,4 +1,4 @@
-/** What patterns find, and what they leave alone. */
+/** The patterns of Redaction.byPatterns: what they find and what they leave alone. */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as Redaction from "../../src/host/Redaction.ts"
@@ -99,7 +99,7 @@ describe("Redaction.byPatterns", () => {
     ["an American Express card", "3782-822463-10005.", "(redacted card)."],
     ["addresses of e-mail without a space", "a@b.co_a@b.co+a@b.co.", "(redacted email)."],
     ["an address of e-mail", "Write to ada.l+x@example.co.uk.", "Write to (redacted email)."]
-  ])("finds %s", (_, text, expected) => {
+  ])("redacts %s", (_, text, expected) => {
     assert.deepStrictEqual(redact(text), { text: expected, count: 1 })
     assert.deepStrictEqual(redact(expected), { text: expected, count: 0 })
   })
@@ -119,9 +119,9 @@ describe("Redaction.byPatterns", () => {
     "Use the --password option, --password-file /run/secrets/db1, --token $CI_TOKEN_1, --secret /run/secrets/db1, a -token 128000",
     "const hashPassword = function(text) and validatePassword = (password) =>, basic understanding, Authorization: required",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
-  ])("leaves alone: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
+  ])("leaves unchanged: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
-  it("finds what is asked for and nothing else, with patterns of the caller's own", () => {
+  it("redacts only what the options ask for, and by custom patterns", () => {
     const text = `${key("sk-", 20)} ${jwt} 5555555555554444 ada@example.com KD-1234 KD-5678`
     const none = { keys: false, tokens: false, cards: false }
     assert.strictEqual(Redaction.byPatterns()(text).count, 3)
@@ -132,7 +132,7 @@ describe("Redaction.byPatterns", () => {
     })
   })
 
-  it("finds nothing in what it has redacted, whatever the text", () => {
+  it("finds nothing in a text that it has redacted", () => {
     const parts = FastCheck.oneof(
       FastCheck.fullUnicodeString({ maxLength: 8 }),
       FastCheck.constantFrom(
@@ -159,7 +159,7 @@ describe("Redaction.byPatterns", () => {
     )
   })
 
-  it("costs time that is proportional to the text, whatever it repeats", () => {
+  it("takes linear time for repetitive texts", () => {
     const all = Redaction.byPatterns({ emails: true })
     const parts = [
       ...[

@@ -4,7 +4,7 @@ import * as Random from "effect/Random"
 import * as SecureRandom from "../../src/host/SecureRandom.ts"
 
 describe("SecureRandom", () => {
-  it.effect("draws secrets that do not follow from a seeded Random", () =>
+  it.effect("draws secrets that do not depend on a seeded Random", () =>
     Effect.gen(function*() {
       const draw = SecureRandom.secret.pipe(Effect.withRandom(Random.make("seed")))
       const [first, second] = [yield* draw, yield* draw]
@@ -12,7 +12,7 @@ describe("SecureRandom", () => {
       assert.notStrictEqual(first, second)
     }))
 
-  it.effect("repeats byte for byte from the same seed, and differs for another seed or the same seed as a number", () =>
+  it.effect("layerSeeded repeats the same bytes for one seed, and gives others for another", () =>
     Effect.gen(function*() {
       const drawn = (seed: string | number) =>
         Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** The API of the inspector, by fetch over a real server. */
+/** The inspector's API, called by fetch on a real server. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { request } from "node:http"
@@ -18,8 +18,8 @@ const raw = (url: string, path: string, headers: Readonly<Record<string, string>
 
 const record = (n: number, rest = "") => `/api/records/${idOf(n)}${rest}`
 
-describe("the API of the inspector", () => {
-  it.scopedLive("searches with the explanation of each score", () =>
+describe("the inspector's API", () => {
+  it.scopedLive("searches and explains each score", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json, status } = yield* post("/api/search", { text: "tea or coffee" })
@@ -28,7 +28,7 @@ describe("the API of the inspector", () => {
       assert.isAbove(Object.keys(json.hits[0].explanation).length, 0)
     }))
 
-  it.scopedLive("shows a record with both ends of its links", () =>
+  it.scopedLive("returns a record with its links at both ends", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       const { json } = yield* ask(record(2))
@@ -37,7 +37,7 @@ describe("the API of the inspector", () => {
       assert.deepStrictEqual(json.from.map(({ summary }: { summary: string }) => summary), ["Tea"])
     }))
 
-  it.scopedLive("draws the graph to the distance that is asked for, and no further", () =>
+  it.scopedLive("returns the graph up to the given depth, and refuses a depth beyond 3", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       for (const [depth, count] of [[1, 2], [2, 3], [3, 4]]) {
@@ -49,7 +49,7 @@ describe("the API of the inspector", () => {
       assert.strictEqual((yield* ask(record(1, "/graph?depth=4"))).status, 400)
     }))
 
-  it.scopedLive("edits at the revision that was read, tells a conflict with both numbers, and shows what changed", () =>
+  it.scopedLive("edits at the revision that was read, reports a conflict with both revisions, and lists changes", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const edited = yield* post(record(1), { revision: 1, patch: { body: "Drinks tea.\nNo milk.", importance: 0.9 } })
@@ -71,7 +71,7 @@ describe("the API of the inspector", () => {
       assert.include(back.json.body, "never coffee")
     }))
 
-  it.scopedLive("forgets into the trash at the revision that was read, and restores from there", () =>
+  it.scopedLive("forgets at the revision that was read, and restores from the trash", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* post(record(4, "/forget"), { revision: 7 })).status, 409)
@@ -84,7 +84,7 @@ describe("the API of the inspector", () => {
       assert.strictEqual((yield* post(record(4, "/restore"), {})).status, 409)
     }))
 
-  it.scopedLive("tells what the next prompt shows and why, and why a record is not found", () =>
+  it.scopedLive("returns what the next prompt shows and why, and why a record is not found", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json } = yield* post("/api/prompt", { text: "Would she like tea?" })
@@ -99,7 +99,7 @@ describe("the API of the inspector", () => {
       assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
-  it.scopedLive("pages through the timeline, newest first, and narrows it to a kind", () =>
+  it.scopedLive("pages through the timeline, newest first, and filters it by kind", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* ask("/api/records")).json.items.length, 4)
@@ -108,7 +108,7 @@ describe("the API of the inspector", () => {
       assert.strictEqual((yield* post("/api/search", { text: "tea", limit: 1_000 })).status, 400)
     }))
 
-  it.scopedLive("answers a record of another viewer as one that is not there, in every route", () =>
+  it.scopedLive("answers a request for another viewer's record as for a missing one, in every route", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const absent = idOf(50)
@@ -146,7 +146,7 @@ describe("the API of the inspector", () => {
       }
     }))
 
-  it.scopedLive("takes the viewer from the token, never from the request: no token 401, a wrong one 401, bob's is bob's", () =>
+  it.scopedLive("takes the viewer from the token, and answers 401 without a valid token", () =>
     Effect.gen(function*() {
       const { ask, post, tokens } = yield* served({ tokens: true })
       for (const authorization of ["", "Bearer wrong", `Basic ${tokens.ada}`]) {
@@ -164,7 +164,7 @@ describe("the API of the inspector", () => {
       assert.strictEqual((yield* ask("/")).status, 200)
     }))
 
-  it.scopedLive("refuses a wrong Host, a wrong Origin, and what another site's page can send", () =>
+  it.scopedLive("refuses a foreign Host or Origin header, and requests that another site's page can send", () =>
     Effect.gen(function*() {
       const { url } = yield* served()
       const own = new URL(url).host
@@ -197,7 +197,7 @@ describe("the API of the inspector", () => {
       assert.strictEqual(yield* raw(url, record(4, "/forget"), same, "POST", forget), 200)
     }))
 
-  it.scopedLive("answers what is no request of its own with an error that quotes nothing", () =>
+  it.scopedLive("answers an invalid request with an error that quotes nothing", () =>
     Effect.gen(function*() {
       const { ask, post, url } = yield* served()
       const marker = "sk-marker"
@@ -222,7 +222,7 @@ describe("the API of the inspector", () => {
       assert.strictEqual(yield* raw(url, record(1), long, "POST"), 413)
     }))
 
-  it.scopedLive("serves the page's files alone, each with a policy that runs no foreign script, and sets no cookie", () =>
+  it.scopedLive("serves only the page's files, with a policy that runs no foreign script, and sets no cookie", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       for (const [path, type] of [["/", "text/html"], ["/main.js", "text/javascript"], ["/style.css", "text/css"]]) {

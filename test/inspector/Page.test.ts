@@ -1,4 +1,4 @@
-/** The page of the inspector in a real browser, with the keyboard alone. */
+/** The inspector's page in a real browser, operated by keyboard only. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -45,8 +45,8 @@ const hostileDraft: Draft = {
   source: { reference: "javascript:alert(4)" }
 }
 
-describe("the page of the inspector", () => {
-  it.scopedLive("searches, opens, edits, shows the graph, forgets and restores by the keyboard alone", () =>
+describe("the inspector's page", () => {
+  it.scopedLive("searches, opens, edits, shows the graph, forgets and restores by keyboard only", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -108,7 +108,7 @@ describe("the page of the inspector", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("shows a conflict with what the record says now, and writes over it only when told to", () =>
+  it.scopedLive("shows a conflict with the record's present text, and overwrites it only when told to", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -135,7 +135,7 @@ describe("the page of the inspector", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("takes a record full of scripts and markdown for text, and shows what is invisible in it", () =>
+  it.scopedLive("shows a record full of scripts and Markdown as text, with invisible characters made visible", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, [...drafts, hostileDraft], ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -172,7 +172,7 @@ describe("the page of the inspector", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("follows the look of the system, and has a switch for the other one", () =>
+  it.scopedLive("follows the system's colour scheme, and has a switch for the other one", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page } = yield* pageOf(url, { colorScheme: "dark" })
@@ -195,7 +195,7 @@ describe("the page of the inspector", () => {
       })
     }))
 
-  it.scopedLive("asks for a token where one is needed, and keeps it for the tab alone", () =>
+  it.scopedLive("asks for a token if one is needed, and keeps it for the tab only", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("ada", ada)
       const tokens = path.join(yield* folder, "tokens")

@@ -27,9 +27,9 @@ const attacked = {
   "federated, spread by kind": [spread, { ...sizes.others, ordersChanges: false }]
 } as const
 
-describe("isolation by comparison", () => {
+describe("isolation, tested by comparing two stores", () => {
   it.effect(
-    "agents over memory: foreign records affect no tool result, prompt block, event, receipt or automatic memory",
+    "agents over memory: other viewers' records affect no tool result, prompt block, event, receipt or automatic memory",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })
@@ -40,7 +40,7 @@ describe("isolation by comparison", () => {
 
   for (const [name, [store, size]] of Object.entries(attacked)) {
     it.effect(
-      `${name}: foreign records affect no answer, score, count, error, cursor or change event that a viewer receives`,
+      `${name}: other viewers' records affect no answer, score, count, error, cursor or change that a viewer receives`,
       () =>
         Effect.gen(function*() {
           const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })

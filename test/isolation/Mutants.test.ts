@@ -1,4 +1,4 @@
-/** Tests the attack itself: it must catch stores that each let foreign records reach an answer in one particular way. */
+/** Tests the isolation test itself: it must detect stores that each let invisible records affect an answer in one way. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -310,7 +310,7 @@ const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
 
 const few = { ...sizes.agents, agents: true, shrinks: 0 }
 
-describe("the attack catches an agent in which", () => {
+describe("the isolation test detects an agent in which", () => {
   for (const [name, breaks] of Object.entries(agents)) {
     it.effect(name, () =>
       Effect.gen(function*() {
@@ -326,7 +326,7 @@ describe("the attack catches an agent in which", () => {
       }), patience)
   }
 })
-describe("the attack catches a store in which", () => {
+describe("the isolation test detects a store in which", () => {
   for (const [name, store] of Object.entries(mutants)) {
     it.effect(name, () =>
       Effect.gen(function*() {

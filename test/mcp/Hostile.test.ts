@@ -1,4 +1,4 @@
-/** A server under thousands of hostile requests, seeded: it answers as before, shows nothing, and does not grow. */
+/** An MCP server under thousands of seeded hostile requests: it answers as before, reveals nothing, and does not grow. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -158,8 +158,8 @@ const used = (url: string, headers: Readonly<Record<string, string>>) =>
     ({ json }) => Number(json.result.structuredContent.result[0])
   )
 
-describe("a server under hostile requests", () => {
-  it.scopedLive("stays up through thousands of them over HTTP, answers as before, tells nothing, and does not grow", () =>
+describe("an MCP server under thousands of hostile requests", () => {
+  it.scopedLive("over HTTP stays up, answers as before, reveals nothing and does not grow", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const { ada, file } = yield* tokens(yield* fs.makeTempDirectoryScoped())
@@ -204,7 +204,7 @@ describe("a server under hostile requests", () => {
       assert.notInclude(stderr.text(), ada)
     }).pipe(Effect.withRandom(Random.make("hostile")), Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("stays up through thousands of lines of them on standard input, answers as before, tells nothing, and does not grow", () =>
+  it.scopedLive("on standard input stays up, answers as before, reveals nothing and does not grow", () =>
     Effect.gen(function*() {
       const { child, client, stderr, write } = yield* stdio
       const grown = Effect.map(

@@ -1,4 +1,4 @@
-/** The server over HTTP: who is let in, whose a session is, and what ends it. */
+/** The MCP server over HTTP: which requests it admits, to whom a session belongs, and how it ends. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -18,8 +18,8 @@ const guarded = (options: object = {}) =>
     return { ...server, tokens: { ada, bob }, ada: bearing(ada), bob: bearing(bob) }
   })
 
-describe("a server over HTTP", () => {
-  it.scopedLive("answers a body that is no JSON with 400 and -32700, and one that is no message or several with 400", () =>
+describe("an MCP server over HTTP", () => {
+  it.scopedLive("answers a body that is not JSON with 400 and -32700, and one that is no single message with 400", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -32,7 +32,7 @@ describe("a server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("answers a request by the id that it has, a string or a number", () =>
+  it.scopedLive("answers a request with the id that it had, a string or a number", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -43,7 +43,7 @@ describe("a server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("lets no page of another site in: wrong Host 403, wrong Origin 403, its own Origin passes", () =>
+  it.scopedLive("refuses a foreign Host or Origin header with 403, and accepts its own Origin", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess({ allowedHosts: ["memory.example"], allowedOrigins: ["https://app.example"] })
       const { port } = new URL(url)
@@ -73,7 +73,7 @@ describe("a server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("lets nobody in without a token where it has some: 401, and tells nothing more", () =>
+  it.scopedLive("answers a request without a valid token with 401, and reveals nothing more", () =>
     Effect.gen(function*() {
       const { ada, stderr, tokens, url } = yield* guarded()
       const wrong = [
@@ -101,7 +101,7 @@ describe("a server over HTTP", () => {
       assert.notInclude(stderr.text(), tokens.ada)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("acts for the viewer of the token, and shows a session to nobody else", () =>
+  it.scopedLive("acts for the viewer of the token, and shows a session to no other viewer", () =>
     Effect.gen(function*() {
       const { ada, bob, connect, tokens, url } = yield* guarded()
       const [mine, his] = yield* Effect.all([connect(tokens.ada), connect(tokens.bob)])
@@ -118,7 +118,7 @@ describe("a server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(1, "recall") })).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("takes routes of a program's own behind the same checks, for the viewer of the token", () =>
+  it.scopedLive("puts a program's own routes behind the same checks, for the viewer of the token", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded()
       assert.strictEqual((yield* ask(url, { method: "GET", path: "/page", headers: ada })).body, "page of ada")
@@ -129,7 +129,7 @@ describe("a server over HTTP", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("ends a session by DELETE: what runs in it is interrupted, its streams end, and it is not there any more", () =>
+  it.scopedLive("ends a session by DELETE: its calls are interrupted, its streams end, and later requests get 404", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -145,7 +145,7 @@ describe("a server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { method: "GET", headers })).status, 404)
     }))
 
-  it.scopedLive("refuses other methods, requests without a session, and an unknown session", () =>
+  it.scopedLive("refuses other methods, requests without a session, and unknown sessions", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -172,7 +172,7 @@ describe("a server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: initialize })).status, 400)
     }))
 
-  it.scopedLive("refuses a body beyond 4 MiB, with 413 if its length is told, and goes on", () =>
+  it.scopedLive("refuses a body beyond 4 MiB, with 413 if its length is declared, and continues", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -184,7 +184,7 @@ describe("a server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(2, "recall") })).status, 200)
     }))
 
-  it.scopedLive("limits the requests of each token by itself: 429 says when to try again", () =>
+  it.scopedLive("limits requests per token, and answers 429 with the time to wait", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded({ requestsPerMinute: 5 })
       const status = (headers: Record<string, string>) => ask(url, { method: "GET", path: "/page", headers })
@@ -196,7 +196,7 @@ describe("a server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("ends the session that is longest idle when a viewer begins more than it may have", () =>
+  it.scopedLive("ends the longest idle session when a viewer exceeds its number of sessions", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)
@@ -218,7 +218,7 @@ describe("a server over HTTP", () => {
       yield* Effect.forEach(streams, (stream) => stream)
     }))
 
-  it.scopedLive("cancels by a notification: the fiber is interrupted and the stream of the request ends", () =>
+  it.scopedLive("interrupts a call by a cancel notification, and ends the request's stream", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -235,7 +235,7 @@ describe("a server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call("h", "recall") })).json.id, "h")
     }))
 
-  it.scopedLive("stops within its grace: running calls are answered, bodies that do not arrive are let go, the process ends", () =>
+  it.scopedLive("stops within its grace period: running calls are answered, incomplete bodies dropped, and the process ends", () =>
     Effect.gen(function*() {
       const { exit, kill, stderr, url } = yield* httpProcess()
       const headers = yield* session(url)

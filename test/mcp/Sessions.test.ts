@@ -1,4 +1,4 @@
-/** The app of MCP over HTTP in this process: as a part of a program's own server, and as time goes by. */
+/** The MCP app over HTTP within this process: as part of a program's own server, and over time. */
 import { NodeHttpServer } from "@effect/platform-node"
 import * as HttpApp from "@effect/platform/HttpApp"
 import { assert, describe, it } from "@effect/vitest"
@@ -45,8 +45,8 @@ const status = (response: Effect.Effect<Response>) =>
 
 const memory = MemoryService.layerTest({ spec: { writesPerTurn: 0 } })
 
-describe("sessions over HTTP", () => {
-  it.scoped("end when they have been idle for the time that the options say, and each request begins it anew", () =>
+describe("sessions of an MCP server over HTTP", () => {
+  it.scoped("end after the idle time of the options, which each request restarts", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)
@@ -58,7 +58,7 @@ describe("sessions over HTTP", () => {
       assert.strictEqual(yield* status(ask(call(9, "recall"), headers)), 404)
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("stay while a stream of theirs is open", () =>
+  it.scoped("do not end while one of their streams is open", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)
@@ -70,7 +70,7 @@ describe("sessions over HTTP", () => {
       assert.strictEqual(yield* status(ask(call(1, "recall"), headers)), 404)
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("are limited by a rate that fills again with time", () =>
+  it.scoped("are limited by a rate that recovers with time", () =>
     Effect.gen(function*() {
       const ask = yield* served({ requestsPerMinute: 6 })
       const statuses = yield* Effect.forEach(Array.from({ length: 8 }), () => status(ask("{")))
@@ -85,7 +85,7 @@ describe("sessions over HTTP", () => {
     }).pipe(Effect.provide(memory)))
 })
 
-describe("a server over HTTP", () => {
+describe("an MCP server over HTTP", () => {
   const on = (host: string, options: McpServer.HttpOptions) =>
     Layer.build(McpServer.layerHttp(options)).pipe(
       Effect.as("served"),
@@ -96,7 +96,7 @@ describe("a server over HTTP", () => {
       Effect.scoped
     )
 
-  it.live("without tokens serves this machine alone, and a viewer alone", () =>
+  it.live("without tokens requires a viewer and serves this machine only", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)

@@ -1,4 +1,4 @@
-/** The server over standard input and output, and clients that send what is no message. */
+/** The MCP server over standard input and output, and clients that send malformed messages. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -39,8 +39,8 @@ const answers = (chunks: ReadonlyArray<Uint8Array>) =>
 const lines = (...messages: ReadonlyArray<unknown>) =>
   messages.map((message) => encoder.encode(`${typeof message === "string" ? message : JSON.stringify(message)}\n`))
 
-describe("standard input", () => {
-  it.live("survives lines that are no JSON and no message, answers each, and goes on", () =>
+describe("an MCP server over standard input", () => {
+  it.live("answers lines that are not JSON or not messages with errors, and continues", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(
         initialize,
@@ -67,7 +67,7 @@ describe("standard input", () => {
       assert.include(found.find(({ id }) => id === "named")!.result.content[0].text, "no memories matched")
     }))
 
-  it.live("is read alike in whatever pieces it arrives", () =>
+  it.live("reads its input alike in pieces of any size", () =>
     Effect.gen(function*() {
       const all = encoder.encode(
         lines(initialize, call("ä", "remember", { kind: "user", summary: "Füße 👣", body: "Füße 👣" })).map((line) =>
@@ -85,7 +85,7 @@ describe("standard input", () => {
       }
     }))
 
-  it.live("refuses a line of more than 8 MiB, forgets it, and reads the next", () =>
+  it.live("refuses and drops a line of more than 8 MiB, and reads the next", () =>
     Effect.gen(function*() {
       const piece = encoder.encode("x".repeat(1_048_576))
       const found = yield* answers([
@@ -99,7 +99,7 @@ describe("standard input", () => {
       ]])
     }))
 
-  it.live("answers a request that repeats the id of one that runs, and one that is not known", () =>
+  it.live("answers a request that repeats a running id, and one for an unknown method", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",
@@ -110,7 +110,7 @@ describe("standard input", () => {
       assert.strictEqual(found.find(({ id }) => id === 2).error.code, -32_601)
     }))
 
-  it.live("answers wrong parameters with the fields that are wrong, and quotes no value", () =>
+  it.live("answers invalid parameters with the names of the fields, and quotes no value", () =>
     Effect.gen(function*() {
       const wrong = [
         { method: "tools/call", params: {} },
@@ -134,7 +134,7 @@ describe("standard input", () => {
       assert.lengthOf(found, wrong.length + 1)
     }))
 
-  it.live("ends once the input has ended and what ran is answered", () =>
+  it.live("ends once its input has ended and all running calls are answered", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(
         initialize,
@@ -149,7 +149,7 @@ describe("standard input", () => {
       )
     }))
 
-  it.live("waits for a client that reads slowly, and loses nothing", () =>
+  it.live("waits for a client that reads slowly, and loses no answer", () =>
     Effect.gen(function*() {
       const out = yield* Queue.bounded<Uint8Array>(1)
       const got: Array<string> = []
@@ -168,7 +168,7 @@ describe("standard input", () => {
       assert.lengthOf(got, 201)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.scopedLive("malformed lines leave the official client of a process connected", () =>
+  it.scopedLive("stays connected to the official client after malformed lines", () =>
     Effect.gen(function*() {
       const { client, stderr, write } = yield* stdio
       yield* write("rubbish\n{\"jsonrpc\":\"2.0\"}\n\n{\"half\n")
@@ -177,7 +177,7 @@ describe("standard input", () => {
       assert.strictEqual(stderr.text(), "")
     }))
 
-  it.scopedLive("the process ends when the client closes its input", () =>
+  it.scopedLive("ends its process when the client closes its input", () =>
     Effect.gen(function*() {
       const { child, exit } = yield* stdio
       child!.stdin!.end()

@@ -1,4 +1,4 @@
-/** The tokens of a server over HTTP. */
+/** Tokens of the MCP server over HTTP. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -11,8 +11,8 @@ import * as McpTokens from "../../src/mcp/McpTokens.ts"
 const ada = Viewer.make({ userId: "ada", tenant: "acme" })
 const bob = Viewer.make({ userId: "bob", agentId: "coder", reach: "within" })
 
-describe("tokens", () => {
-  it.effect("stand for the viewer that they were made for, its tenant and reach included", () =>
+describe("McpTokens", () => {
+  it.effect("identify the viewer that they were made for, with tenant and reach", () =>
     Effect.gen(function*() {
       const made = yield* Effect.forEach([ada, bob], (viewer, n) => McpTokens.generate(`number ${n}`, viewer))
       const tokens = yield* McpTokens.fromText(made.map(({ line }) => line).join("\r\n"))
@@ -24,7 +24,7 @@ describe("tokens", () => {
       assert.strictEqual(tokens.size, 2)
     }))
 
-  it.effect("are 256 random bits each, and not in their lines", () =>
+  it.effect("have 256 random bits each, and are not contained in their lines", () =>
     Effect.gen(function*() {
       const made = yield* Effect.forEach(Array.from({ length: 100 }), () => McpTokens.generate("one", ada))
       assert.lengthOf(new Set(made.map(({ token }) => token)), 100)
@@ -35,13 +35,13 @@ describe("tokens", () => {
       }
     }))
 
-  it.effect("come from SecureRandom, so a seed repeats them", () =>
+  it.effect("come from SecureRandom, so that a seed repeats them", () =>
     Effect.gen(function*() {
       const make = McpTokens.generate("one", ada).pipe(Effect.provide(SecureRandom.layerSeeded("seed")))
       assert.deepStrictEqual(yield* make, yield* make)
     }))
 
-  it.effect("unknown ones have no holder: changed, cut, doubled, empty, huge, the hash itself", () =>
+  it.effect("have no holder if changed, truncated, doubled, empty or too long, nor if their hash is given", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)
@@ -58,7 +58,7 @@ describe("tokens", () => {
       for (const other of wrong) assert.isTrue(Option.isNone(tokens.holderOf(other)), other.slice(0, 60))
     }))
 
-  it.effect("a file with wrong lines is refused with the numbers of all of them, and quoted nowhere", () =>
+  it.effect("in a file with invalid lines are refused with all line numbers and no quotation", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [
@@ -78,7 +78,7 @@ describe("tokens", () => {
       assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
     }))
 
-  it.scoped("a file that cannot be read is `io`, without its path", () =>
+  it.scoped("in a file that cannot be read fail with io, without the path", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const folder = yield* fs.makeTempDirectoryScoped()

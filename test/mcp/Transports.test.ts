@@ -1,4 +1,4 @@
-/** The server as the official client meets it, over standard input and output and over HTTP, in a process of its own. */
+/** The MCP server as the official client uses it, over standard input and output and over HTTP, in its own process. */
 import { assert, describe, it } from "@effect/vitest"
 import { LoggingMessageNotificationSchema, ProgressNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
 import * as Effect from "effect/Effect"
@@ -15,8 +15,8 @@ const remember = ({ client }: Pick<Served, "client">, body: string) =>
     (result) => (result.structuredContent as { readonly id: string }).id
   )
 
-describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (_, served) => {
-  it.scopedLive("tells what it is, and declares its tools with schemas of both ends and hints", () =>
+describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %s", (_, served) => {
+  it.scopedLive("describes itself and its tools, with input and output schemas and hints", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(client.getInstructions(), "memory://index")
@@ -41,7 +41,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       }
     }))
 
-  it.scopedLive("answers 20 calls at once, each with its own result", () =>
+  it.scopedLive("answers 20 concurrent calls, each with its own result", () =>
     Effect.gen(function*() {
       const server = yield* served
       const ids = yield* Effect.forEach(
@@ -60,7 +60,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       }
     }))
 
-  it.scopedLive("interrupts the fiber of a call that is cancelled, and goes on", () =>
+  it.scopedLive("interrupts the fiber of a cancelled call, and continues", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const cancel = new AbortController()
@@ -72,7 +72,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("takes a call without arguments", () =>
+  it.scopedLive("accepts a call without arguments", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(textOf(yield* promised(() => client.callTool({ name: "recall" }))), "no memories matched")
@@ -81,7 +81,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       assert.match(textOf(refused), /^invalid_draft: kind: /)
     }))
 
-  it.scopedLive("takes arguments of a megabyte, and refuses a memory of a megabyte by its reason", () =>
+  it.scopedLive("accepts arguments of a megabyte, and refuses a memory of that size with its reason", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const text = "ä".repeat(524_288)
@@ -95,7 +95,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       assert.isBelow(textOf(refused).length, 200)
     }))
 
-  it.scopedLive("refuses a tool, a resource, a prompt and a method that are not there", () =>
+  it.scopedLive("refuses unknown tools, resources, prompts and methods", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.deepStrictEqual(yield* tried(() => client.callTool({ name: "no such" })), {
@@ -114,7 +114,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       assert.include(yield* tried(() => client.subscribeResource({ uri: "memory://index" })), { code: -32_601 })
     }))
 
-  it.scopedLive("answers a defect with \"internal error\" alone, and logs neither its text nor a trace", () =>
+  it.scopedLive("answers a defect with \"internal error\" only, and logs neither its text nor a stack trace", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       assert.deepStrictEqual(yield* tried(() => client.callTool({ name: "die" })), {
@@ -127,7 +127,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("shows nothing of another viewer: by id, as a resource, in lists, searches and prompts", () =>
+  it.scopedLive("reveals nothing of another viewer: by id, as a resource, in lists, searches and prompts", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.deepStrictEqual(
@@ -148,7 +148,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       assert.notMatch(JSON.stringify(answers), /4711|opens/)
     }))
 
-  it.scopedLive("lists what is remembered as resources, newest first and by pages, and reads each", () =>
+  it.scopedLive("lists memories as resources, newest first and in pages, and reads each", () =>
     Effect.gen(function*() {
       const server = yield* served
       const { client } = server
@@ -166,7 +166,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       assert.deepStrictEqual(resourceTemplates.map(({ uriTemplate }) => uriTemplate), ["memory://record/{id}"])
     }))
 
-  it.scopedLive("has prompts that recall a topic and review what is remembered", () =>
+  it.scopedLive("has prompts that recall a topic and review memories", () =>
     Effect.gen(function*() {
       const server = yield* served
       const { client } = server
@@ -187,7 +187,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       })
     }))
 
-  it.scopedLive("reports each step of a call whose request has a progress token, and none else", () =>
+  it.scopedLive("reports the progress of a call if the request has a progress token", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const heard: Array<unknown> = []
@@ -203,7 +203,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       )
     }))
 
-  it.scopedLive("notifies the client of the logs of its requests from the level that it set, without the text of errors", () =>
+  it.scopedLive("sends the client the logs of its requests from the level that it set, without error texts", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const heard: Array<string> = []
@@ -227,7 +227,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("a server over %s", (
       assert.notInclude(stderr.text(), "quiet words")
     }))
 
-  it.scopedLive("asked to end answers what runs within its grace, and ends well", () =>
+  it.scopedLive("answers running calls within its grace period on SIGTERM, and exits with 0", () =>
     Effect.gen(function*() {
       const { client, exit, kill, stderr } = yield* served
       const hanging = client.callTool({ name: "hang" }).catch((error: { readonly message: string }) => error.message)

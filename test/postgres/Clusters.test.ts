@@ -98,11 +98,11 @@ const isRead = (url: string) =>
   )
 
 if (hasClusters) {
-  describe("a server that goes away", () => {
+  describe("a PostgreSQL server that fails", () => {
     const writes = times(80, 2_000)
 
     it.scopedLive(
-      `it is stopped twice in ${writes} writes of ${fibers} fibers: what was acknowledged is there, callers hear unavailable and go on`,
+      `stopped twice during ${writes} writes of ${fibers} fibers loses no acknowledged write; callers get unavailable and continue`,
       () =>
         Effect.gen(function*() {
           const cluster = yield* throwAway
@@ -127,7 +127,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("it is frozen: calls are unavailable, the interrupted go at once, and it is asked again once it goes on", () =>
+    it.scopedLive("suspended makes calls fail with unavailable, lets interrupted calls end at once, and works again once resumed", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -150,7 +150,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* persistent(listed(patient, ada), refusals)).sort(), ["coffee", "tea"])
       }))
 
-    it.scopedLive("its replica is promoted: what was acknowledged is there, and a store that is opened on it goes on", () =>
+    it.scopedLive("replaced by its promoted replica keeps acknowledged writes, and a store opened on the replica continues", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const store = yield* opened(placeOf(primary.url, "memories"))
@@ -177,7 +177,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a standby without its last commits is promoted: a store that stays open serves none of those, and all later ones", () =>
+    it.scopedLive("replaced by a standby without the last commits serves all later commits and none of the lost ones", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -214,7 +214,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("its standby answers reads while it is as current as is allowed, and one's own writes are read at once", () =>
+    it.scopedLive("has a standby that answers reads within the allowed staleness; a caller's own writes are read at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -264,7 +264,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("it is stopped: within the staleness that is allowed its standby answers reads, and writes fail", () =>
+    it.scopedLive("stopped leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -279,7 +279,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("under a federation it fails what is its own, and nothing of another cluster", () =>
+    it.scopedLive("in a federation makes calls to its own store fail, and none to another cluster", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>
@@ -312,6 +312,6 @@ if (hasClusters) {
       }))
   })
 } else {
-  it("a server that goes away is not shown, since this machine has no programs of one", () =>
+  it("is not tested, since this machine has no PostgreSQL programs", () =>
     assert.isFalse(hasClusters))
 }

@@ -39,8 +39,8 @@ const withoutRescue = (at: Place) =>
 const options = { statementTimeout: "1 hour" } as const
 
 if (isReal) {
-  describe("interruption", () => {
-    it.scopedLive("a batch that is interrupted at any moment is there whole or not at all, and its connection is free", () =>
+  describe("interruption of a PostgreSQL store", () => {
+    it.scopedLive("leaves a batch written completely or not at all, and its connection free", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 3 })
@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("whoever is interrupted while it waits for a lock, or for a connection, goes at once, and leaves nothing", () =>
+    it.scopedLive("ends a wait for a lock or a connection at once, and leaves nothing behind", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
@@ -77,7 +77,7 @@ if (isReal) {
         yield* isAtRest(at)
       }))
 
-    it.scopedLive("fibers that are interrupted all at once, again and again, harm no statement of others", () =>
+    it.scopedLive("of many fibers at once, repeatedly, affects no statement of others", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4 })
@@ -94,8 +94,8 @@ if (isReal) {
       }).pipe(seeded("all at once")))
   })
 
-  describe("writers that meet", () => {
-    it.scopedLive("batches over the same ids, in whatever order, wait for each other and are all applied", () =>
+  describe("concurrent writers of a PostgreSQL store", () => {
+    it.scopedLive("with batches over the same ids in any order wait for each other, and all batches are applied", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const [here, there] = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -120,7 +120,7 @@ if (isReal) {
         assert.deepStrictEqual(count, ["20"])
       }).pipe(seeded("orders")))
 
-    it.scopedLive("searches that count the uses of the same records at the same time do not stop each other", () =>
+    it.scopedLive("that count uses of the same records do not deadlock", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const stores = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -136,7 +136,7 @@ if (isReal) {
         assert.isTrue(counts.every(({ count }) => count === touches))
       }).pipe(seeded("uses")))
 
-    it.scopedLive("eight batches of 500 at once leave the server its locks, and are all there", () =>
+    it.scopedLive("with eight batches of 500 do not exhaust the server's locks, and all records are there", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -150,7 +150,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("a tenant's open transaction holds up no other tenant, and a user's no other user", () =>
+    it.scopedLive("of one tenant do not block another tenant, and of one user not another user", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -174,7 +174,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("the caller's own transaction is not the store's: it is rolled back, and what was put stays", () =>
+  it.scopedLive("are not part of the caller's own transaction: their writes stay if it is rolled back", () =>
     Effect.gen(function*() {
       const at = yield* place
       const store = yield* opened(at)
@@ -195,7 +195,7 @@ if (isReal) {
     }))
 }
 
-it.effect("batches of one store that meet are applied one after another", () =>
+it.effect("of one record through one store are applied one after another", () =>
   Effect.scoped(Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const { id } = yield* put(store, draft("0"))

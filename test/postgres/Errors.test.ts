@@ -23,7 +23,7 @@ const secret = "s3cr3t-Pa55"
 const refused = (url: string, options: Partial<Postgres.Options> = {}) =>
   Effect.flip(Effect.scoped(Postgres.make({ url: Redacted.make(url), connectTimeout: "2 seconds", ...options })))
 
-describe("a url that leads nowhere", () => {
+describe("opening a PostgreSQL store", () => {
   for (
     const [what, url] of [
       ["no url", `${secret}@`],
@@ -32,7 +32,7 @@ describe("a url that leads nowhere", () => {
       ["an escape that is none", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
     ] as const
   ) {
-    it.live(`${what} is unsupported, and not quoted`, () =>
+    it.live(`with ${what} fails with unsupported, and the error does not quote the url`, () =>
       Effect.gen(function*() {
         const error = yield* refused(url)
         assert.strictEqual(error.reason, "unsupported")
@@ -41,7 +41,7 @@ describe("a url that leads nowhere", () => {
       }))
   }
 
-  it.live("a server that refuses the connection is unavailable, and its url is not printed", () =>
+  it.live("on a server that refuses the connection fails with unavailable, and the error does not contain the url", () =>
     Effect.gen(function*() {
       const port = yield* Effect.async<number>((resume) => {
         const probe = net.createServer().listen(0, "127.0.0.1", () => {
@@ -56,7 +56,7 @@ describe("a url that leads nowhere", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("a server that accepts and says nothing is unavailable within connectTimeout", () =>
+  it.live("on a server that does not respond fails with unavailable within connectTimeout", () =>
     Effect.scoped(Effect.gen(function*() {
       const sockets = new Set<net.Socket>()
       const mute = yield* Effect.acquireRelease(
@@ -77,7 +77,7 @@ describe("a url that leads nowhere", () => {
       isSilent(error, secret, url)
     })))
 
-  it.live("a file of certificates that is not there is unavailable, and no defect", () =>
+  it.live("with a missing certificate file fails with unavailable, and is no defect", () =>
     Effect.gen(function*() {
       const url = `postgres://ada:${secret}@127.0.0.1:5432/memory?sslmode=verify-full&sslrootcert=/no/such.pem`
       const error = yield* refused(url)
@@ -86,7 +86,7 @@ describe("a url that leads nowhere", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("a schema whose name the server would cut off, or take for another, is unsupported", () =>
+  it.live("with a schema name that the server would shorten or misread fails with unsupported", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
@@ -96,8 +96,8 @@ describe("a url that leads nowhere", () => {
 })
 
 if (isReal) {
-  describe("a server that is busy", () => {
-    it.scopedLive("a statement that takes longer than statementTimeout is unavailable; then the store goes on", () =>
+  describe("a busy PostgreSQL server", () => {
+    it.scopedLive("makes a statement that exceeds statementTimeout fail with unavailable, and later calls work", () =>
       Effect.gen(function*() {
         const at = yield* place
         const patient = yield* opened(at)
@@ -118,7 +118,7 @@ if (isReal) {
         assert.include(yield* listed(patient, ada), "coffee")
       }))
 
-    it.scopedLive("a call that gets no connection within connectTimeout is unavailable; then the store goes on", () =>
+    it.scopedLive("makes a call without a connection within connectTimeout fail with unavailable, and later calls work", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 1, connectTimeout: "200 millis" })
@@ -135,7 +135,7 @@ if (isReal) {
         assert.strictEqual((yield* get(store, ada, id))?.body, "tea")
       }))
 
-    it.scopedLive("a database that is not there is unavailable, and so is one that the url does not name", () =>
+    it.scopedLive("without the named database, or a url without one, fails with unavailable", () =>
       Effect.gen(function*() {
         const { url } = yield* place
         const all = new URL(Redacted.value(url))
@@ -172,7 +172,7 @@ const urlOf = ({ port }: Cluster, user: string, password: string, rest = "postgr
 
 if (hasClusters) {
   // `layer` of @effect/vitest would change \`it\` for the files that this worker runs next
-  describe("a server with passwords", () => {
+  describe("a PostgreSQL server with passwords", () => {
     const scope = Effect.runSync(Scope.make())
     let cluster: Cluster
     beforeAll(async () => {
@@ -192,7 +192,7 @@ if (hasClusters) {
         ["SSL, which the server has not", "postgres", secret, "postgres?sslmode=verify-full", "unavailable", "SSL"]
       ] as const
     ) {
-      it.live(`${what} is ${reason}, and no password is printed`, () =>
+      it.live(`answers ${what} with ${reason}, and the error contains no password`, () =>
         Effect.gen(function*() {
           const url = urlOf(cluster, user, password, rest)
           const error = yield* refused(url, { schema: "memories" })
@@ -202,14 +202,14 @@ if (hasClusters) {
         }))
     }
 
-    it.scopedLive("a role that may make no schema has its store in one that it was given", () =>
+    it.scopedLive("lets a role that may not create a schema use one that exists", () =>
       Effect.gen(function*() {
         const store = yield* opened(placeOf(urlOf(cluster, "guest", secret), "given"))
         yield* put(store, draft("tea"))
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("a password that is changed while the store is open is unavailable where it connects anew", () =>
+    it.scopedLive("whose password changes while the store is open answers new connections with unavailable", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

@@ -100,8 +100,8 @@ const answers = (store: Service, text: string, n: number) =>
 const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (key, value: unknown) => key === "next" ? undefined : value))
 
-describe("texts that are SQL", () => {
-  it.scoped("are data in every field: a database answers what memory answers, and its tables stay", () =>
+describe("texts that contain SQL", () => {
+  it.scoped("are stored as data in every field: the database answers like memory, and its tables remain", () =>
     Effect.gen(function*() {
       const at = yield* place
       const database = yield* opened(at)
@@ -123,8 +123,8 @@ describe("texts that are SQL", () => {
 })
 
 if (isReal) {
-  describe("a schema of any name", () => {
-    it.scopedLive("holds a store like any other", () =>
+  describe("a PostgreSQL schema of any name", () => {
+    it.scopedLive("can hold a store", () =>
       Effect.gen(function*() {
         const { url } = yield* noSchema
         for (const name of ["a\"; DROP SCHEMA public; --", "A b,ä$1?'", "a\\b {each}", "-c work_mem=1"]) {
@@ -145,8 +145,8 @@ if (isReal) {
       }))
   })
 
-  describe("row-level security", () => {
-    it.scopedLive("a role that reads the tables reads the rows of the tenant that it has set, and none where it has none", () =>
+  describe("row-level security of a PostgreSQL store", () => {
+    it.scopedLive("shows a database role the rows of the tenant that it has set, and none if it has set none", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)
@@ -200,7 +200,7 @@ if (isReal) {
   })
 }
 
-it.scoped("a kind, a cursor and an id that are SQL are refused before the database is asked", () =>
+it.scoped("a kind, a cursor and an id that contain SQL are refused before the database is asked", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {

@@ -34,8 +34,8 @@ const listening = (store: Service) =>
 const poll = "50 millis"
 
 if (isReal) {
-  describe("two instances on one database", () => {
-    it.scopedLive("what one writes, changes, moves and forgets the other gets, lists and finds at once", () =>
+  describe("two instances on one PostgreSQL database", () => {
+    it.scopedLive("get, list and find at once what the other one writes, changes, moves and forgets", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
@@ -56,7 +56,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* found(there, ada, { text: "tea" }), [])
       }))
 
-    it.scopedLive("each hears the other's changes while a transaction of somebody else stays open, and once", () =>
+    it.scopedLive("emit each other's changes once, even while another transaction stays open", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -76,7 +76,7 @@ if (isReal) {
         assert.lengthOf(heard.filter((body) => body === "own"), 1)
       }))
 
-    it.scopedLive("what commits later than what began after it is heard, and once", () =>
+    it.scopedLive("emit once a change that is committed after a later transaction", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -95,7 +95,7 @@ if (isReal) {
         assert.deepStrictEqual(heard, ["fast", "forgot 0000000000ZS9NP6G5MT9QH0QR", "last"])
       }))
 
-    it.scopedLive("both hear every change once, however often their connections are dropped", () =>
+    it.scopedLive("emit every change once, however often their connections are dropped", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -126,8 +126,8 @@ if (isReal) {
       }))
   })
 
-  describe("instances that start", () => {
-    it.scopedLive("ten at once on an empty database make one schema and one secret, and each works", () =>
+  describe("instances that open a PostgreSQL database", () => {
+    it.scopedLive("make one schema and one secret when ten open an empty database at once, and all work", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const stores = yield* Effect.all(Array.from({ length: 10 }, () => opened(at, { maxConnections: 2 })), {
@@ -141,7 +141,7 @@ if (isReal) {
         for (const store of stores) assert.lengthOf((yield* store.list(ada, { limit: 3, after: next })).items, 3)
       }))
 
-    it.scopedLive("tables of a later release are refused, and stay as they are", () =>
+    it.scopedLive("fail with unsupported if its tables are of a later release, and leave them as they are", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         yield* Effect.scoped(Effect.flatMap(opened(at), (store) => put(store, draft("tea"))))
@@ -158,7 +158,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* state, before)
       }))
 
-    it.scopedLive("settings of the server that would weaken a transaction do not: no dedupe key is held twice", () =>
+    it.scopedLive("hold no dedupe key twice even if the server's settings weaken transactions", () =>
       Effect.gen(function*() {
         const at = yield* place
         const url = new URL(Redacted.value(at.url))
@@ -177,7 +177,7 @@ if (isReal) {
   })
 }
 
-it.effect("random writes of one instance are heard by itself in the order in which they were made", () =>
+it.effect("emit their own random writes in the order in which they were made", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const expected: Array<string> = []

@@ -1,4 +1,4 @@
-/** Memory that looks after itself, for many at once, through crashes and interruptions. */
+/** Automatic memory for many users at once, through crashes and interruptions. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -45,11 +45,11 @@ const remembered = (store: MemoryStore.Service, tenant?: string) =>
   )
 const times = (all: ReadonlyArray<string>, text: string) => all.filter((one) => one === text).length
 
-describe.each(worldsOf)("an agent over %s that is interrupted, and ends without a word", (_, layer, each) => {
+describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, layer, each) => {
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("at any moment of a turn: what was kept is remembered once by whoever comes next, all else at most once", () =>
+  it.effect("at any moment of a turn has its kept turns remembered once by the next process, and others at most once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -84,7 +84,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted, and ends without 
       }
     }))
 
-  it.effect("in the middle of a flush: the next one goes on, and asks for nothing twice", () =>
+  it.effect("in the middle of a flush continues with the next one, and asks the model nothing twice", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 60; after += 2 * each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -103,7 +103,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted, and ends without 
     }))
 })
 
-describe("isolation, through the whole manager", () => {
+describe("isolation of viewers in MemoryManager", () => {
   const name = FastCheck.constantFrom("ada", "bob")
   const ids = FastCheck.record({ userId: name, agentId: name, sessionId: name }, { requiredKeys: [] })
     .filter((ids) => Object.keys(ids).length > 0)
@@ -116,7 +116,7 @@ describe("isolation, through the whole manager", () => {
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
 
   for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
-    it.effect(`world ${n}: nobody is shown another's, by search, block or tool, whoever speaks at the same time`, () =>
+    it.effect(`world ${n}: no search, block or tool shows a viewer another viewer's words while all speak at once`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager

@@ -1,4 +1,4 @@
-/** Many users of several tenants at once, some of whose conversations no model can read. */
+/** Many users of several tenants at once, while the model hangs, dies or answers unusably for some of them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -52,9 +52,9 @@ const modelOf = (readAt: Map<string, Array<number>>) =>
       })
   })
 
-describe("a crowd with hanging, dying and garbled conversations in it", () => {
+describe("MemoryManager with conversations whose extraction hangs, dies or fails", () => {
   it.effect(
-    `reads every other turn of ${users} users within two trigger periods, and none twice`,
+    `extracts every other turn of ${users} users within two trigger periods, and none twice`,
     () =>
       Effect.gen(function*() {
         const readAt = new Map<string, Array<number>>()

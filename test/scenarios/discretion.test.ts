@@ -135,8 +135,8 @@ const everything = Effect.gen(function*() {
   yield* memory.turnEnd([Message.user(canary)])
 }).pipe(MemoryService.as(ada))
 
-describe("what a user said", () => {
-  it.effect("is in no error of an operation or a tool, and in no event", () =>
+describe("the text that a user said", () => {
+  it.effect("is in no error of an operation or tool, and in no event", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       assert.includeMembers(events.map(({ _tag }) => _tag), [
@@ -147,7 +147,7 @@ describe("what a user said", () => {
       for (const event of events) unsaid(event._tag, encodeEvent(event))
     }).pipe(Effect.provide(federation(false))))
 
-  it.effect("is in events if the layer has texts: true, and in no error even then", () =>
+  it.effect("is in events only with `texts: true`, and in no error even then", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       const texts = events.filter((event) => encodeEvent(event).includes("7F3A"))
@@ -183,7 +183,7 @@ describe("what a user said", () => {
       ))
   }
 
-  it.effect("is in no error about a model's answer of the wrong shape", () =>
+  it.effect("is in no error about a model's invalid answer", () =>
     Effect.gen(function*() {
       const { object } = yield* Completion.Completion
       const answer = object(Schema.Struct({ facts: Schema.Array(Schema.Int) }), { system: "", user: canary })

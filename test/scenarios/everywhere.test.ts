@@ -1,4 +1,4 @@
-/** What a harness does with a manager, over every sort of store. */
+/** What a harness does with MemoryManager, over every kind of store. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,8 +23,8 @@ for (const [name, layer] of Object.entries(stores)) {
   }
   const within = Effect.provide(world({ stores: named, config: { extraction } }))
 
-  describe(`a manager over two stores (${name})`, () => {
-    it.effect("writes to those that are named, and finds of each as much as it gives", () =>
+  describe(`MemoryManager over two stores (${name})`, () => {
+    it.effect("writes to the named stores, and returns from each at most its maxResults", () =>
       Effect.gen(function*() {
         const { add, search } = yield* manager
         yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
@@ -37,7 +37,7 @@ for (const [name, layer] of Object.entries(stores)) {
         assert.deepStrictEqual(bodies(yield* search(bob, "tea coffee")), [])
       }).pipe(within))
 
-    it.effect("reads what was said into each store that extracts, shows it in the next turn, and erases it from both", () =>
+    it.effect("extracts a turn into each store, shows it in the next turn, and erases it from both", () =>
       Effect.gen(function*() {
         const { context, flush, forgetAll, turnEnd } = yield* service
         const { outboxes, stores } = yield* manager
@@ -59,7 +59,7 @@ for (const [name, layer] of Object.entries(stores)) {
         }
       }).pipe(MemoryService.as(ada), within))
 
-    it.effect("keeps what many users say at once apart", () =>
+    it.effect("keeps concurrent users apart", () =>
       Effect.gen(function*() {
         const { context, flush, turnEnd } = yield* service
         const users = Array.from(

@@ -1,4 +1,4 @@
-/** Who sees what, asked where an agent asks: tools, the memory index, events of the service's own making. */
+/** Isolation of viewers where an agent meets it: in tools, in the memory index and in events. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -38,7 +38,7 @@ const draft = (word: string, scope: MemoryScope): Draft => ({
   metadata: { word }
 })
 
-describe("isolation, as an agent meets it", () => {
+describe("isolation of viewers in tools and index", () => {
   for (const [n, { records, viewer }] of FastCheck.sample(world, { numRuns: 60, seed: 7 }).entries()) {
     it.effect(`world ${n}: no tool and no index shows, changes or betrays what ${JSON.stringify(viewer)} does not see`, () =>
       Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** What a memory lives through, in the words of nexus-agents' guide: initialise, populate, use, persist, clean up. */
+/** The life of a memory in the steps of nexus-agents' guide: initialise, populate, use, persist, clean up. */
 import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -57,7 +57,7 @@ const initialise = (root: string) =>
     return { ...memory, store }
   })
 
-it.scoped("a memory is initialised, populated, used, persisted and cleaned up", () =>
+it.scoped("a vault can be initialised, populated, used, persisted and cleaned up through its kinds", () =>
   Effect.gen(function*() {
     const root = yield* place
     yield* TestClock.setTime(Date.UTC(2026, 0, 1))

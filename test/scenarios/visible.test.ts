@@ -38,8 +38,8 @@ const draft: Draft = {
 }
 const named = { [`notes${hostile}`]: { layer: memory, description: hostile, writable: true } }
 
-describe("whatever a model reads", () => {
-  it.effect("holds nothing hidden and no marker: blocks and tools of one store", () =>
+describe("text that a model reads", () => {
+  it.effect("contains nothing hidden and no chat marker in blocks and tools of one store", () =>
     Effect.gen(function*() {
       const service = yield* MemoryService.MemoryService
       const store = yield* MemoryStore.MemoryStore
@@ -64,7 +64,7 @@ describe("whatever a model reads", () => {
       })
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("holds nothing hidden and no marker: tools of named stores, their names and descriptions", () =>
+  it.effect("contains nothing hidden and no chat marker in tools of named stores, their names and descriptions", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       yield* add(ada, [draft], { origin: "import", trust: 3 })
@@ -79,7 +79,7 @@ describe("whatever a model reads", () => {
       clean("failure", (yield* Effect.flip(search!.call({ query: "tea", stores: [hostile] }))).message)
     }).pipe(Effect.provide(world({ stores: named }))))
 
-  it.effect("holds nothing hidden and no marker: results of foreign tools, and the reasons of plugins that refuse", () => {
+  it.effect("contains nothing hidden and no chat marker in results of a store's own tools and in denials of plugins", () => {
     const foreign = {
       ...note,
       call: (input: unknown) =>
@@ -108,7 +108,7 @@ describe("whatever a model reads", () => {
     )
   })
 
-  it.effect("holds nothing hidden and no marker: a tool made with MemoryTool.make, without a guard", () =>
+  it.effect("contains nothing hidden and no chat marker in a tool made with MemoryTool.make, without a guard", () =>
     Effect.gen(function*() {
       const tool = (handler: () => Effect.Effect<string, MemoryTool.Failure>) =>
         MemoryTool.make({
@@ -129,7 +129,7 @@ describe("whatever a model reads", () => {
       clean("failure", (yield* Effect.flip(failing.call({}))).message)
     }))
 
-  it.effect("holds nothing hidden and no marker: the prompts of the pipeline and of the kinds", () =>
+  it.effect("contains nothing hidden and no chat marker in prompts of the pipeline and of the kinds", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const [put] = yield* store.put(ada, [draft])
@@ -157,7 +157,7 @@ describe("whatever a model reads", () => {
       for (const { user } of asked) clean("notes", user)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("holds nothing hidden and no marker: the block of episodes", () =>
+  it.effect("contains nothing hidden and no chat marker in the block of episodes", () =>
     Effect.gen(function*() {
       const episodes = yield* EpisodicMemory.EpisodicMemory
       const visitor = Viewer.make({ actorId: `tea${hostile.replaceAll("/", "")}` })

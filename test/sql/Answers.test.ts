@@ -1,4 +1,4 @@
-/** A store in a database against one in memory that holds the same records and vectors: the answers are equal. */
+/** A database store compared with an in-memory store of the same records and vectors: their answers are equal. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -46,9 +46,9 @@ const attach = (store: MemoryStore.Service, vectors: ReadonlyArray<readonly [str
 
 const queries = times(60, isLong ? 1_000 : 200)
 
-describe.each(Object.entries(databases))("%s", (_, layer) => {
+describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
   for (const { repeating, seed, size } of worlds) {
-    it.scoped(`answers random queries as a store in memory does: ${size} records, ${repeating} of them repeated`, () =>
+    it.scoped(`answers random queries like an in-memory store: ${size} records, ${repeating} of them repeated`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("%s", (_, layer) => {
       }))
   }
 
-  it.scoped("finds the nearest of many vectors, and their cosines, as a store in memory does, before and after edits", () =>
+  it.scoped("finds the nearest of many vectors with their cosines like an in-memory store, before and after edits", () =>
     Effect.gen(function*() {
       const next = uniform(7)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
@@ -148,8 +148,8 @@ describe.each(Object.entries(databases))("%s", (_, layer) => {
     }))
 })
 
-describe("a store that has room for few records", () => {
-  it.scoped("answers as a store in memory does while concurrent searches evict each other's partitions", () =>
+describe("a database store with a small cache", () => {
+  it.scoped("answers like an in-memory store while concurrent searches evict each other's partitions", () =>
     Effect.gen(function*() {
       const any = random(8)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

@@ -48,8 +48,8 @@ const near = (
 
 const turns = (count: number) => Effect.repeatN(Effect.promise(() => new Promise((done) => setImmediate(done))), count)
 
-describe.each(Object.entries(databases))("%s", (name, layer) => {
-  it.scopedLive("a viewer who sees nothing, searching at the same time, costs another viewer no hit", () =>
+describe.each(Object.entries(databases))("the database store %s", (name, layer) => {
+  it.scopedLive("finds all hits while another viewer, who sees nothing, searches at the same time", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       for (let round = 0; round < 8; round++) {
@@ -64,7 +64,7 @@ describe.each(Object.entries(databases))("%s", (name, layer) => {
       }
     }))
 
-  it.scopedLive("a record that is edited while vectors are read has the vector of its new text, and none of the old", () =>
+  it.scopedLive("has the vector of the new text for a record that is edited while vectors are read", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       const ids = (yield* store.list(ada, { limit: 30 })).items.map(({ id }) => id)
@@ -84,7 +84,7 @@ describe.each(Object.entries(databases))("%s", (name, layer) => {
       assert.deepStrictEqual(hits.map(({ record }) => record.id).sort(), ids.toSorted())
     }))
 
-  it.scoped("a vector that comes after its text was purged is gone with the next compaction", () =>
+  it.scoped("erases at the next compact a vector that was attached after its text was purged", () =>
     Effect.gen(function*() {
       const store = yield* built(layer)
       const [put] = yield* store.put(ada, [draft("soon gone", { scope: { userId: "ada" } })])
@@ -97,7 +97,7 @@ describe.each(Object.entries(databases))("%s", (name, layer) => {
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("without a trash, what is due has pages, each after the one before it", () =>
+  it.scoped("returns due rows in pages, each after the one before it, with trash 0", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

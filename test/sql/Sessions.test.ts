@@ -14,8 +14,8 @@ const scopeOf = (n: number) => ({ userId: "ada", sessionId: `session ${n}` })
 const all = Viewer.make({ userId: "ada", reach: "within" })
 const one = Viewer.make(scopeOf(7))
 
-describe.each(Object.entries(databases))("%s", (_, layer) => {
-  it.scoped("a user of a thousand sessions is answered as by a store in memory: within all, in one, by words and by page", () =>
+describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
+  it.scoped("answers a user of a thousand sessions like an in-memory store: within all, in one, by words and by page", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* Effect.forEach(
         [MemoryStore.layerInMemory, layer],

@@ -14,9 +14,9 @@ const Line = Schema.Union(
 const names = ["ann", "bob", "cy", "dee"]
 const writes = times(24, 500)
 
-describe("four processes, one SQLite file that is not there yet", () => {
+describe("a new SQLite file opened by four processes at once", () => {
   it.scopedLive(
-    "none is in another's way, no write is lost, every revision counts, and each finds what all have written",
+    "is created once, loses no write, counts every revision, and shows each process the writes of all",
     () =>
       Effect.gen(function*() {
         const filename = yield* file

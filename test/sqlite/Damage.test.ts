@@ -68,8 +68,8 @@ const survives = (filename: string) =>
     return undefined
   }))
 
-describe("a SQLite file that is damaged", () => {
-  it.scoped("cut off anywhere, it is corrupt, or serves what is left: no call dies", () =>
+describe("a damaged SQLite file", () => {
+  it.scoped("truncated anywhere fails with corrupt or serves what is left, and no call dies", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -84,7 +84,7 @@ describe("a SQLite file that is damaged", () => {
       assert.includeMembers(["corrupt", "io", undefined], Array.from(reasons.keys()))
     }).pipe(Effect.withRandom(Random.make("cut"))))
 
-  it.scoped("with bytes that are others, it is corrupt, or serves what is left: no call dies", () =>
+  it.scoped("with changed bytes fails with corrupt or serves what is left, and no call dies", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -99,7 +99,7 @@ describe("a SQLite file that is damaged", () => {
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
 
-  it.scoped("with rows that nobody wrote, each call fails with corrupt, or leaves them out", () =>
+  it.scoped("with invalid rows fails with corrupt or omits them", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       let tried = 0

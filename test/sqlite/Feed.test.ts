@@ -31,8 +31,8 @@ const told = (change: StoreChange) =>
     ? [change._tag, change.id]
     : [change._tag]
 
-describe("what a process hears of another", () => {
-  it.scoped("a change is heard once the poll has passed, and not before, by the viewers that see it", () =>
+describe("changes from another process on one SQLite file", () => {
+  it.scoped("are emitted at the next poll, to the viewers that see them", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename, { poll: "1 seconds" })
@@ -48,7 +48,7 @@ describe("what a process hears of another", () => {
       assert.lengthOf(heard, 1)
     }))
 
-  it.scoped("whatever was written between two looks is heard whole, in order, each change once", () =>
+  it.scoped("are emitted completely and in order, each once, however many a poll finds", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename)
@@ -73,7 +73,7 @@ describe("what a process hears of another", () => {
       }
     }))
 
-  it.scoped("a listener hears on for hours, however long nothing was written", () =>
+  it.scoped("are emitted for hours, however long nothing was written", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename, { poll: "10 minutes" })
@@ -86,7 +86,7 @@ describe("what a process hears of another", () => {
       assert.deepStrictEqual(heard.map((change) => told(change).at(-1)), [0, 3, 6, 9, 12].map((n) => `hour ${n}`))
     }))
 
-  it.scopedLive("two processes that write at once hear all of each other, in order, each change once", () =>
+  it.scopedLive("are emitted in order and once by both of two processes that write at once", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { process, tell } = yield* peer
@@ -122,8 +122,8 @@ describe("what a process hears of another", () => {
 const writes = times(100, 2_000)
 const numbers = Array.from({ length: writes }, (_, n) => n)
 
-describe("what a process sees of another", () => {
-  it.scopedLive("what one wrote the other finds, lists, gets and follows at once, and what it forgot no more", () =>
+describe("reads of another process's writes on one SQLite file", () => {
+  it.scopedLive("find, list, get and link what it wrote at once, and not what it forgot", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { tell } = yield* peer

@@ -10,9 +10,9 @@ import { place } from "../vault/Place.ts"
 import { isLong, program, times } from "../vault/Program.ts"
 import { all, answersAsNew, bob, bodies, child, draft, file, inMemory, opened, raw, sound } from "./File.ts"
 
-describe("a process that is killed as it writes a SQLite file", () => {
+describe("a process killed while it writes to a SQLite file", () => {
   it.scopedLive(
-    "every acknowledged write is there, every batch whole or absent, the file is sound, and a fresh index answers as a new store does",
+    "leaves every acknowledged write and each batch whole or absent, in a sound file whose index is right",
     () =>
       survives({
         rounds: times(2, isLong ? 2_000 : 200),
@@ -28,7 +28,7 @@ describe("a process that is killed as it writes a SQLite file", () => {
       })
   )
 
-  it.scopedLive("a file whose maker is killed opens, with what was acknowledged, and takes writes", () =>
+  it.scopedLive("leaves, if it was creating the file, one that opens with the acknowledged writes and accepts others", () =>
     Effect.gen(function*() {
       const Line = Schema.Union(Schema.Struct({ will: Schema.Int }), Schema.Struct({ did: Schema.Int }))
       const root = yield* place
@@ -64,8 +64,8 @@ describe("a process that is killed as it writes a SQLite file", () => {
     }).pipe(Effect.withRandom(Random.make("make"))))
 })
 
-describe("a process that leaves a log behind", () => {
-  it.scopedLive("what it wrote is read by whoever opens the file next, and the log is gone once all have closed it", () =>
+describe("a SQLite file whose process was killed and left a write-ahead log", () => {
+  it.scopedLive("is read with that log by the next process, and has no log once all processes have closed it", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* Effect.scoped(Effect.gen(function*() {

@@ -49,8 +49,8 @@ const fill = (ballast: string, left: number) => {
   fs.writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 400_000 - left)))
 }
 
-describe("a SQLite file that cannot be opened", () => {
-  it.scopedLive("tables of a later release are refused, the release to use is named, and no byte is written", () =>
+describe("opening a SQLite file", () => {
+  it.scopedLive("with tables of a later release fails with the release to use, and writes no byte", () =>
     Effect.gen(function*() {
       for (const mode of ["WAL", "DELETE"]) {
         const filename = yield* file
@@ -68,7 +68,7 @@ describe("a SQLite file that cannot be opened", () => {
       }
     }))
 
-  it.scopedLive("tables of a later release that others have open are refused, and the others go on", () =>
+  it.scopedLive("with tables of a later release fails, and another process that has it open continues", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)
@@ -78,7 +78,7 @@ describe("a SQLite file that cannot be opened", () => {
       assert.deepStrictEqual(bodies(yield* all(other)), ["later"])
     }))
 
-  it.scopedLive("a file that is no database is corrupt, and no byte of it is written", () =>
+  it.scopedLive("that is no database fails with corrupt, and writes no byte", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "# Shopping\n\n".repeat(1_000))
@@ -87,7 +87,7 @@ describe("a SQLite file that cannot be opened", () => {
       assert.deepStrictEqual(bytesOf(path.dirname(filename)), before)
     }))
 
-  it.scopedLive("an empty file is a new database", () =>
+  it.scopedLive("that is empty makes a new database", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "")
@@ -95,7 +95,7 @@ describe("a SQLite file that cannot be opened", () => {
       yield* sound(filename)
     }))
 
-  it.scopedLive("the tables of others in the same file are left alone", () =>
+  it.scopedLive("with tables of another program leaves these alone", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* raw(filename, "CREATE TABLE theirs (a)", "INSERT INTO theirs VALUES (1)")
@@ -103,7 +103,7 @@ describe("a SQLite file that cannot be opened", () => {
       assert.deepStrictEqual(yield* raw(filename, "SELECT a FROM theirs"), [{ a: 1 }])
     }))
 
-  it.scopedLive("a folder that is missing, and a path that is a folder, is io, and nothing is made", () =>
+  it.scopedLive("in a missing folder, or at a folder's path, fails with io and creates nothing", () =>
     Effect.gen(function*() {
       const root = yield* place
       const missing = yield* reasonOf(path.join(root, "missing", "memory.db"))
@@ -113,7 +113,7 @@ describe("a SQLite file that cannot be opened", () => {
       assert.deepStrictEqual(fs.readdirSync(root), [])
     }))
 
-  it.scopedLive("a missing driver is unsupported, and the packages and their versions are named", () =>
+  it.scopedLive("without a driver fails with unsupported and names the packages and their versions", () =>
     Effect.gen(function*() {
       const { devDependencies } = JSON.parse(
         fs.readFileSync(path.join(import.meta.dirname, "../../package.json"), "utf8")
@@ -131,8 +131,8 @@ describe("a SQLite file that cannot be opened", () => {
     }))
 })
 
-describe("a SQLite file that cannot be written", () => {
-  it.scopedLive("a file, or a folder with a file in it, that may only be read is read_only, and stays as it was", () =>
+describe("a SQLite file without write access or space", () => {
+  it.scopedLive("fails with read_only if the file or its folder is read-only, and is unchanged", () =>
     Effect.gen(function*() {
       const { ask, tell } = yield* peer
       yield* tell("nobody")
@@ -153,7 +153,7 @@ describe("a SQLite file that cannot be written", () => {
       }
     }))
 
-  it.scopedLive("a file that has no room to grow is io: nothing of the batch is written, and it goes on with room", () =>
+  it.scopedLive("fails with io if it cannot grow, writes nothing of the batch, and continues once it can", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* made(filename)
@@ -187,7 +187,7 @@ describe("a SQLite file that cannot be written", () => {
   // elsewhere the law before says it, by a greatest number of pages
   if (mayMount) {
     it.scopedLive(
-      "a disk that is full is io, wherever it becomes so: nothing of the batch is written, and it goes on with room",
+      "fails with io at any point at which the disk becomes full, writes nothing of the batch, and continues later",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

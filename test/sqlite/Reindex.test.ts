@@ -14,8 +14,8 @@ const texts = [
 ]
 const questions = ["deploying", "the", "to", "run", "src/index.ts", "8.104.9", "walked"]
 
-describe("a SQLite file whose index another analyzer made", () => {
-  it.scoped("is refused, says how to go on, and stays as it is for the analyzer that made it", () =>
+describe("a SQLite file whose index was made by another analyzer", () => {
+  it.scoped("is refused with the advice to reindex, and remains usable with the analyzer that made it", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -27,7 +27,7 @@ describe("a SQLite file whose index another analyzer made", () => {
       assert.lengthOf(yield* all(yield* opened(filename)), texts.length + 1)
     }))
 
-  it.scoped("answers, once its index is made anew, as a store does that was made with that analyzer", () =>
+  it.scoped("answers after Sqlite.reindex like a store made with the new analyzer", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const many = Array.from({ length: 450 }, (_, n) => draft(`Number ${n}: ${texts[n % texts.length]}`))
@@ -57,7 +57,7 @@ describe("a SQLite file whose index another analyzer made", () => {
       yield* answersAsNew(store, copy, questions)
     }))
 
-  it.scoped("takes no write of a process that has the analyzer of before, and nothing of it is written", () =>
+  it.scoped("refuses a write of a process with the old analyzer after a reindex, and writes nothing of it", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const old = yield* opened(filename)

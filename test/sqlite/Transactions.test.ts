@@ -20,8 +20,8 @@ import { all, bob, bodies, draft, file, opened, raw, sound } from "./File.ts"
 
 const failure = MemoryError.make("io", { op: "test", message: "no" })
 
-describe("a transaction of the caller", () => {
-  it.scoped("is never the store's: what was put in it stays when it is undone, and its own file has nothing of it", () =>
+describe("a SQL transaction of the caller", () => {
+  it.scoped("does not include the store's writes: they stay if it is rolled back", () =>
     Effect.gen(function*() {
       const theirs = yield* file
       const ours = yield* file
@@ -44,7 +44,7 @@ describe("a transaction of the caller", () => {
       yield* sound(ours)
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("and what the caller has set for its own statements does not reach those of the store", () =>
+  it.scoped("with settings for its own statements does not affect those of the store", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       yield* store.put(bob, [draft("tea")])
@@ -52,8 +52,8 @@ describe("a transaction of the caller", () => {
     }).pipe(Effect.provideService(SqlClient.SafeIntegers, true)))
 })
 
-describe("a call that is interrupted", () => {
-  it.scoped("at whichever step, a batch is there whole or not at all, it was told of if it is, and the store goes on", () =>
+describe("an interrupted call of a SQLite store", () => {
+  it.scoped("has written its batch completely or not at all, and emits it if it has", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -94,7 +94,7 @@ describe("a call that is interrupted", () => {
       yield* sound(filename)
     }))
 
-  it.scoped("a layer that is interrupted as it is built, at whichever step, leaves a file that opens", () =>
+  it.scoped("that builds the layer leaves a file that opens", () =>
     Effect.gen(function*() {
       for (let steps = 0;; steps += times(151, 7)) {
         const filename = yield* file
@@ -108,7 +108,7 @@ describe("a call that is interrupted", () => {
       }
     }))
 
-  it.scopedLive("a writer that waits for another process ends its wait, and has written nothing", () =>
+  it.scopedLive("that waits for another process stops waiting and writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -129,7 +129,7 @@ describe("a call that is interrupted", () => {
       assert.deepStrictEqual(bodies(yield* all(store)), ["after"])
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scopedLive("a store that is opened while another process has the whole file to itself waits, and opens then", () =>
+  it.scopedLive("is not needed while another process has locked the file: opening waits and then succeeds", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })
@@ -152,8 +152,8 @@ describe("a call that is interrupted", () => {
     }).pipe(Effect.provide(Reactivity.layer)))
 })
 
-describe("a transaction of the store", () => {
-  it.scoped("is undone by a failure, a defect and an interruption in it, and none is left open", () =>
+describe("a transaction of a SQLite store", () => {
+  it.scoped("is rolled back after a failure, a defect and an interruption, and none stays open", () =>
     Effect.gen(function*() {
       const sql = yield* SqliteClient.make({ filename: yield* file })
       const { query, transaction } = fromDriver({
@@ -189,7 +189,7 @@ describe("a transaction of the store", () => {
       }
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("fibers that write at once are told of in the order in which they wrote", () =>
+  it.scoped("of each of several concurrent fibers is emitted in the order of the writes", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       const told: Array<number> = []
@@ -211,7 +211,7 @@ describe("a transaction of the store", () => {
     }))
 })
 
-describe("a store whose layer is closed", () => {
+describe("a SQLite store whose layer is closed", () => {
   it.scoped("fails with unavailable, and its file is closed", () =>
     Effect.gen(function*() {
       const filename = yield* file

@@ -1,4 +1,4 @@
-/** Files of other systems, written by the documented formats of each: `test/fixtures/transfer`. */
+/** Files of other systems in their documented formats: `test/fixtures/transfer`. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -63,9 +63,9 @@ const reasons = ({ skipped }: Foreign.Report) => Object.fromEntries(skipped.map(
 const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
   Effect.map(Layer.build(layer), Context.get(tag))
 
-describe("an import", () => {
+describe("importing a file", () => {
   for (const [name, decode] of Object.entries(formats)) {
-    it.scoped(`of ${name} that is made again changes nothing, also after an edit and where a record was forgotten`, () =>
+    it.scoped(`of ${name} a second time changes nothing, even after an edit or a forget of a record`, () =>
       Effect.gen(function*() {
         const store = yield* memory
         const items = decode()
@@ -80,7 +80,7 @@ describe("an import", () => {
         assert.deepStrictEqual(yield* holdings(store), before)
       }))
 
-    it.scoped(`of ${name} that was interrupted after any item goes on when it is run again`, () =>
+    it.scoped(`of ${name} continues after an interruption at any item`, () =>
       Effect.gen(function*() {
         const items = decode()
         for (let end = 0; end < items.length; end++) {
@@ -94,7 +94,7 @@ describe("an import", () => {
       }))
   }
 
-  it.scoped("reads the memory of the reference server: makes entities with observations, and relations between them", () =>
+  it.scoped("of the MCP reference server makes entities with observations and relations", () =>
     Effect.gen(function*() {
       const { items, provided, report } = yield* imported("mcp")
       const found = items.find(({ summary }) => summary === "Ada")!
@@ -109,7 +109,7 @@ describe("an import", () => {
       })
     }))
 
-  it.scoped("reads mem0: keeps ids as scopes, times, categories and metadata, and takes nothing that has expired", () =>
+  it.scoped("of mem0 keeps ids as scopes, times, categories and metadata, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -129,7 +129,7 @@ describe("an import", () => {
       for (const item of bobs) if (item._tag === "Draft") assert.deepStrictEqual(item.draft.scope, { userId: "bob" })
     }))
 
-  it.scoped("reads a store of LangGraph: gives its values to KeyValueMemory by namespace and key", () =>
+  it.scoped("of LangGraph puts its values into KeyValueMemory by namespace and key", () =>
     Effect.gen(function*() {
       const { provided, report } = yield* imported("langgraph")
       const values = yield* at(
@@ -143,7 +143,7 @@ describe("an import", () => {
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
     }))
 
-  it.scoped("reads an agent file of Letta: makes notes of blocks, records of passages and a thread of messages", () =>
+  it.scoped("of a Letta agent makes notes of blocks, records of passages and a thread of messages", () =>
     Effect.gen(function*() {
       const { provided, report, store } = yield* imported("letta")
       const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
@@ -166,7 +166,7 @@ describe("an import", () => {
       })
     }))
 
-  it.scoped("reads a graph of Zep: keeps when a fact holds, and links it to its entities", () =>
+  it.scoped("of a Zep graph keeps the valid times of facts, and links them to their entities", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("zep")
       const loves = items.find(({ body }) => body === "Kendra loves Adidas shoes")!
@@ -178,7 +178,7 @@ describe("an import", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("reads conversations: makes threads of what was shown last, and tells what they had beside text", () =>
+  it.scoped("of ChatGPT or Claude conversations makes threads of the current branch, and reports parts that are not text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -206,7 +206,7 @@ describe("an import", () => {
       }
     }))
 
-  it.scoped("reads folders: makes records by the names of files, with tags, kinds and links", () =>
+  it.scoped("of a folder makes records named after its files, with tags, kinds and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!
@@ -226,7 +226,7 @@ describe("an import", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("refuses a file of another format; keys of prototypes, NUL and half characters harm nothing", () =>
+  it.scoped("of another format is refused; keys of prototypes, NUL and lone surrogates do no harm", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

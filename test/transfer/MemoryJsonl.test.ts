@@ -28,10 +28,10 @@ const pairs = [
   ["a SQLite file", sqlite, "memory", memory]
 ] as const
 
-describe("a file of a store", () => {
+describe("a MemoryJsonl file", () => {
   for (const [from, source, to, target] of pairs) {
     for (let seed = 0; seed < times(1, isLong ? 10 : 2); seed++) {
-      it.scoped(`from ${from} that is read into ${to} is written again byte for byte (life ${seed})`, () =>
+      it.scoped(`from ${from} that is read into ${to} is exported again byte for byte (${seed})`, () =>
         Effect.gen(function*() {
           const first = yield* lived(source, `file ${seed}`, 20)
           const text = yield* written(first)
@@ -51,7 +51,7 @@ describe("a file of a store", () => {
     }
   }
 
-  it.scoped("has the messages of threads, which another store gives to their owner, once", () =>
+  it.scoped("contains the messages of threads, which are read into another store once, for their owner", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -77,7 +77,7 @@ describe("a file of a store", () => {
       assert.notInclude(yield* written(first, { threads: false }), "question")
     }))
 
-  it.scoped("goes on where reading was interrupted, at whatever line, and ends in the same state", () =>
+  it.scoped("can be read again after an interruption at any line, and gives the same state", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "interrupted", 8)
       const text = yield* written(first)
@@ -93,7 +93,7 @@ describe("a file of a store", () => {
       }
     }))
 
-  it.scoped("goes on where the store failed, at whatever call", () =>
+  it.scoped("can be read again after a failure of the store at any call, and gives the same state", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)
@@ -105,7 +105,7 @@ describe("a file of a store", () => {
       }
     }))
 
-  it.scoped("is read as far as it goes where it was cut, and the report says so", () =>
+  it.scoped("that is truncated is read as far as it goes, and the report says so", () =>
     Effect.gen(function*() {
       const lines = linesOf(yield* written(yield* lived(memory, "cut", 8)))
       const second = yield* memory
@@ -113,7 +113,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual([report.complete, report.records, report.skipped], [false, 4, []])
     }))
 
-  it.scoped("is read without its damaged lines, whose reasons and places are told", () =>
+  it.scoped("is read without its damaged lines, which the report names with reasons", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "damaged", 8)
       const lines = linesOf(yield* written(first))
@@ -144,7 +144,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual(skipped, [{ reason: "the line is not UTF-8", count: 1, examples: ["line 2"] }])
     }))
 
-  it.scoped("is refused before anything is written if its format is another or its version newer", () =>
+  it.scoped("is refused without effect if its format is unknown or its version newer", () =>
     Effect.gen(function*() {
       const [, ...lines] = linesOf(yield* written(yield* lived(memory, "version", 5)))
       for (
@@ -165,7 +165,7 @@ describe("a file of a store", () => {
       yield* refuses("unsupported", read(yield* built(stores.federated), ""))
     }))
 
-  it.scoped("overwrites nothing: a record of another past stays, and is reported", () =>
+  it.scoped("does not overwrite a record with another history, and reports it", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       yield* put(first, draft("Tea.", { id: id("drink") }))
@@ -182,7 +182,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
     }))
 
-  it.scoped("made for a person has everything about them, of every kind and scope, and nothing of others", () =>
+  it.scoped("for a user contains everything about that user, of every kind and scope, and nothing of others", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const bob = Viewer.make({ userId: "bob" })
@@ -205,7 +205,7 @@ describe("a file of a store", () => {
       assert.deepStrictEqual([records, tombstones, messages], [2, 1, 1])
     }))
 
-  it.scoped("is read by the batch: the source is asked for no more than a batch and a piece ahead of what is written", () =>
+  it.scoped("is read in batches: the source is read only a little ahead of what is written", () =>
     Effect.gen(function*() {
       const first = yield* memory
       const total = 400
@@ -233,7 +233,7 @@ describe("a file of a store", () => {
       assert.isAtMost(most, 15)
     }))
 
-  it.scoped("is written as it is taken: the store is asked for no more than two pages ahead", () =>
+  it.scoped("is written as it is consumed: the store is read at most two pages ahead", () =>
     Effect.gen(function*() {
       const store = yield* memory
       yield* store.put(ada, Array.from({ length: 3_000 }, (_, n) => draft(`Fact ${n}.`, { id: id(`fact ${n}`) })))

@@ -1,4 +1,4 @@
-/** Data that a newer release may have written to disk is refused, and not one byte of it is changed. */
+/** Data that a newer release may have written to disk is refused, and no byte of it changes. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -54,7 +54,7 @@ const rowsOf = (store: Service) =>
 const isRow = (row: string) => ({ data }: MemoryRecord) => data["row"] === row
 
 describe("data of a newer release", () => {
-  law("in a vault: it does not open, and no file of it is touched", (root) =>
+  law("in a vault prevents it from opening, and no file changes", (root) =>
     Effect.gen(function*() {
       const vault = path.join(root, "vault")
       for (const name of ["vault.json", "vault.copy.json"].map((name) => path.join(vault, ".effect-memory", name))) {
@@ -67,7 +67,7 @@ describe("data of a newer release", () => {
 
   for (const row of ["messages", "plan", "session"]) {
     law(
-      `in a ${row} row: no outbox opens over it and no purge erases around it, and every row stays as it is`,
+      `in an outbox's ${row} row prevents the outbox and a purge, and no row changes`,
       (root) =>
         Effect.gen(function*() {
           const { store } = yield* opened(path.join(root, "vault"))
@@ -80,7 +80,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "in a row that a person wrote by hand is ignored, and does not stop the outbox",
+    "in a row written by hand is ignored and does not stop the outbox",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -98,7 +98,7 @@ describe("data of a newer release", () => {
       })
   )
 
-  law("in a checkpoint: it is neither resumed nor overwritten", (root, { runs }) =>
+  law("in a checkpoint is neither resumed nor overwritten", (root, { runs }) =>
     Effect.gen(function*() {
       const { resume, save } = yield* Resume.Resume
       const { runId } = runs[0]!
@@ -110,7 +110,7 @@ describe("data of a newer release", () => {
       Effect.provide(Resume.layer({ directory: path.join(root, "runs") }).pipe(Layer.provide(NodeContext.layer)))
     ))
 
-  law("in a cassette: it is neither replayed nor recorded on", (root) =>
+  law("in a cassette is neither replayed nor recorded on", (root) =>
     Effect.gen(function*() {
       const file = path.join(root, "cassette.jsonl")
       yield* rewrite(file, (text) => `${text}{"version":2,"turns":[]}\n{"unfinished`)

@@ -1,4 +1,4 @@
-/** Data that an earlier release wrote to disk opens under this one, and means the same. */
+/** Data that an earlier release wrote to disk can be opened by this release, with the same meaning. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -44,11 +44,11 @@ const counts = (remembered: ReadonlyArray<string>, texts: ReadonlyArray<string>)
   texts.map((text) => [text, remembered.filter((body) => body === text.slice(0, 50)).length])
 const once = (texts: ReadonlyArray<string>) => texts.map((text) => [text, 1])
 
-describe("an upgrade", () => {
-  it("is tested with at least one generation", () => assert.isNotEmpty(all()))
+describe("data of an earlier release", () => {
+  it("is there from at least one release", () => assert.isNotEmpty(all()))
 
   law(
-    "leaves every answer of a vault as it was, at the first opening and at the second",
+    "in a vault gives the same answers at the first and second opening",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -61,7 +61,7 @@ describe("an upgrade", () => {
   )
 
   law(
-    "reads the snapshot that a vault has, each record as its file has it",
+    "in a snapshot is read with each record as its file has it",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -85,7 +85,7 @@ describe("an upgrade", () => {
   )
 
   law(
-    "leaves a snapshot, after one opening, that says of each tombstone when it ends",
+    "in a snapshot gets the end of each tombstone's time after one opening",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -104,7 +104,7 @@ describe("an upgrade", () => {
   )
 
   law(
-    "drains each message of an outbox once, and each parked one when it is released",
+    "in an outbox is extracted once per message, and each parked message once released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -153,7 +153,7 @@ describe("an upgrade", () => {
   )
 
   law(
-    "resumes a checkpoint under the spec it was saved with, whose hash is what it was",
+    "in a checkpoint is resumed under its spec with an unchanged hash",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume } = yield* Resume.Resume
@@ -172,7 +172,7 @@ describe("an upgrade", () => {
       )
   )
 
-  law("replays a cassette, answer by answer", (root, { cassette }) =>
+  law("in a cassette is replayed answer by answer", (root, { cassette }) =>
     Effect.gen(function*() {
       const { complete } = yield* Completion.Completion
       assert.isNotEmpty(cassette)
