@@ -7,33 +7,33 @@ const finds = (title: string, text: string, ...expected: ReadonlyArray<unknown>)
   it(title, () => assert.deepStrictEqual(values(text), expected))
 
 describe("JsonText.values", () => {
-  finds("a whole answer is one value", "{\"facts\":[\"a\"]}", { facts: ["a"] })
-  finds("prose and fences are passed over", "Sure!\n```json\n{\"facts\": [\"a\"]}\n```\nAnything else?", {
+  finds("finds a whole answer as one value", "{\"facts\":[\"a\"]}", { facts: ["a"] })
+  finds("ignores prose and fences", "Sure!\n```json\n{\"facts\": [\"a\"]}\n```\nAnything else?", {
     facts: ["a"]
   })
-  finds("brackets in prose are no JSON", "Sure [note] {maybe} {\"facts\":[\"a\"]} trailing [x]", { facts: ["a"] })
-  finds("several blocks come in order", "[1] then {\"a\":{}} then []", [1], { a: {} }, [])
-  finds("a quote in prose hides nothing", "Use [\"] for quotes: {\"facts\":[\"a\"]}", { facts: ["a"] })
-  finds("what is well within something broken is found", "[{\"a\":1}, and more {\"b\":[2]}]", { a: 1 }, { b: [2] })
-  finds("commas before a bracket are allowed", "{\"a\":[1,2,],}", { a: [1, 2] })
-  finds("bare line breaks in strings are allowed", "{\"a\":\"x\ny\"}", { a: "x\ny" })
-  finds("escapes stand for what they stand for", String.raw`["\u00e9\n\"\\\/\'"]`, ["é\n\"\\/'"])
+  finds("ignores brackets in prose", "Sure [note] {maybe} {\"facts\":[\"a\"]} trailing [x]", { facts: ["a"] })
+  finds("finds several values in order", "[1] then {\"a\":{}} then []", [1], { a: {} }, [])
+  finds("ignores a quote in prose", "Use [\"] for quotes: {\"facts\":[\"a\"]}", { facts: ["a"] })
+  finds("finds complete values within a broken one", "[{\"a\":1}, and more {\"b\":[2]}]", { a: 1 }, { b: [2] })
+  finds("accepts trailing commas", "{\"a\":[1,2,],}", { a: [1, 2] })
+  finds("accepts line breaks in strings", "{\"a\":\"x\ny\"}", { a: "x\ny" })
+  finds("decodes escapes in strings", String.raw`["\u00e9\n\"\\\/\'"]`, ["é\n\"\\/'"])
   finds(
-    "a name is a name, whatever it is",
+    "reads keys such as __proto__ and duplicate keys like JSON.parse",
     "{\"__proto__\":1,\"a\":2,\"a\":3}",
     JSON.parse("{\"__proto__\":1,\"a\":3}")
   )
-  finds("text without JSON has none", "no [idea], :-{ and nothing \"more\"")
+  finds("finds nothing in a text without JSON", "no [idea], :-{ and nothing \"more\"")
 
   describe("JsonText.values of a truncated text", () => {
-    finds("a string that is cut off is dropped", "{\"facts\":[\"a\",\"b", { facts: ["a"] })
-    finds("a number that may go on is dropped", "{\"a\":1,\"b\":12", { a: 1 })
-    finds("a name without its item is dropped", "{\"a\":1,\"b\":", { a: 1 })
-    finds("whole members of a broken item stay", "{\"memory\":[{\"id\":\"0\",\"te", { memory: [{ id: "0" }] })
-    finds("what has nothing in it is dropped", "[{\"a\":1},{\"b\":[{", [{ a: 1 }])
-    finds("nothing is left of nothing", "{\"facts\":[")
-    finds("the end of the fence is an end", "```json\n{\"facts\":[\"a\",\n```\nSorry.", { facts: ["a"] })
-    finds("and a second attempt is found", "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}", { facts: ["c"] })
+    finds("drops an incomplete string", "{\"facts\":[\"a\",\"b", { facts: ["a"] })
+    finds("drops a number that may be incomplete", "{\"a\":1,\"b\":12", { a: 1 })
+    finds("drops a key without its value", "{\"a\":1,\"b\":", { a: 1 })
+    finds("keeps complete members of an incomplete object", "{\"memory\":[{\"id\":\"0\",\"te", { memory: [{ id: "0" }] })
+    finds("drops incomplete containers without content", "[{\"a\":1},{\"b\":[{", [{ a: 1 }])
+    finds("finds nothing in an empty incomplete array", "{\"facts\":[")
+    finds("takes the end of the fence for the end", "```json\n{\"facts\":[\"a\",\n```\nSorry.", { facts: ["a"] })
+    finds("prefers a complete second attempt", "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}", { facts: ["c"] })
   })
 
   const seed = 20_261

@@ -24,9 +24,9 @@ describe("Completion.object", () => {
       }).pipe(Effect.provide(Completion.layerScripted([answer]))))
 
   gives("decodes the answer", "{\"facts\":[\"tea\"]}", ["tea"])
-  gives("survives prose and fences", "Sure [1]:\n```json\n{\"facts\":[\"tea\"]}\n```", ["tea"])
-  gives("takes the first that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
-  gives("survives an end that never came", "{\"facts\":[\"tea\",\"cof", ["tea"])
+  gives("ignores prose and fences", "Sure [1]:\n```json\n{\"facts\":[\"tea\"]}\n```", ["tea"])
+  gives("takes the first value that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
+  gives("decodes the complete part of a truncated answer", "{\"facts\":[\"tea\",\"cof", ["tea"])
 
   it.effect("fails with the retryable reason model if no JSON in the answer decodes", () =>
     Effect.gen(function*() {

@@ -51,11 +51,11 @@ const foreignIsSaid = (store: MemoryStore.Service, viewer: Viewer.Any, id: Memor
   )
 
 const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
-  "scores count the words of foreign records": searching((mine, { hits }) => ({
+  "scores depend on the words of invisible records": searching((mine, { hits }) => ({
     ...mine,
     hits: mine.hits.map((hit) => hits.find(({ record }) => record.id === hit.record.id) ?? hit)
   }), ({ text }) => text !== undefined),
-  "scores are relative to the best hit of all viewers": searching((mine, { hits }) => ({
+  "scores are relative to the best hit of any viewer": searching((mine, { hits }) => ({
     ...mine,
     hits: mine.hits.map((hit) => ({ ...hit, score: Math.min(1, hit.score / Math.max(hits.length, 1)) }))
   })),
@@ -66,7 +66,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         hits: result.hits.filter(({ record }) => Viewer.sees(viewer, record.scope))
       }))
   })),
-  "the nearest vectors are cut before the viewer check": broken((store) => ({
+  "search by vector applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       query.embedding === undefined
         ? store.search(viewer, query)
@@ -75,33 +75,33 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           hits: result.hits.filter(({ record }) => Viewer.sees(viewer, record.scope))
         }))
   })),
-  "foreign hits count as left out": searching((mine, { hits }) => ({
+  "leftOut counts invisible hits": searching((mine, { hits }) => ({
     ...mine,
     leftOut: {
       ...mine.leftOut,
       limit: mine.leftOut.limit + Math.max(0, hits.length - mine.hits.length - mine.leftOut.limit)
     }
   })),
-  "foreign records count as awaiting a vector": searching((mine, { awaiting }) => ({
+  "awaiting counts invisible records": searching((mine, { awaiting }) => ({
     ...mine,
     ...(mine.awaiting !== undefined && { awaiting: awaiting ?? 0 })
   })),
-  "a foreign near-duplicate counts as folded": searching((mine, { leftOut }) => ({
+  "leftOut.folded counts invisible near-duplicates": searching((mine, { leftOut }) => ({
     ...mine,
     leftOut: { ...mine.leftOut, folded: leftOut.folded }
   })),
-  "an update of a foreign record fails with not_owned": broken((store) => ({
+  "update of an invisible record fails with not_owned": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.zipRight(foreignIsSaid(store, viewer, id, "update"), store.update(viewer, id, patch, options))
   })),
-  "forget fails on a foreign record": broken((store) => ({
+  "forget of an invisible record fails": broken((store) => ({
     forget: (viewer, ids, options) =>
       Effect.zipRight(
         Effect.forEach(ids, (id) => foreignIsSaid(store, viewer, id, "forget")),
         store.forget(viewer, ids, options)
       )
   })),
-  "an error counts the records of the tenant": broken((store) => ({
+  "an error contains the number of records in the tenant": broken((store) => ({
     update: (viewer, id, patch, options) =>
       store.update(viewer, id, patch, options).pipe(
         MemoryError.catchReason("not_found", (error) =>
@@ -109,7 +109,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
             MemoryError.make("not_found", { op: error.op, id, message: `none of ${size} records` })))
       )
   })),
-  "a conflict names the revision of a foreign record": broken((store) => ({
+  "a conflict contains the revision of an invisible record": broken((store) => ({
     apply: (viewer, mutations, provenance) =>
       Effect.gen(function*() {
         for (const mutation of mutations) {
@@ -123,17 +123,17 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         return yield* store.apply(viewer, mutations, provenance)
       })
   })),
-  "the error for a claimed id names its holder": broken((store) => ({
+  "the error for an id in use names its owner": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(viewer, drafts, options).pipe(
         MemoryError.catchReason("invalid_id", ({ id, op }) =>
           MemoryError.make("invalid_id", { op, ...(id && { id }), message: "this id is bob's" }))
       )
   })),
-  "the trash shows foreign records": broken((store) => ({
+  "list of forgotten records returns invisible ones": broken((store) => ({
     list: (viewer, filter) => store.list(filter.forgotten === true ? all(viewer) : viewer, filter)
   })),
-  "the last page has a cursor where foreign records follow": broken((store) => ({
+  "the last page has a cursor if invisible records follow": broken((store) => ({
     list: (viewer, filter) =>
       Effect.zipWith(store.list(viewer, filter), store.list(all(viewer), filter), (mine, everybodys) => ({
         ...mine,
@@ -150,22 +150,22 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           ))
       )
   })),
-  "cursors count places among the records of all viewers": broken((store) => ({
+  "cursors count positions among the records of all viewers": broken((store) => ({
     list: (viewer, filter) =>
       Effect.zipWith(store.list(viewer, filter), sizeOf(store, viewer), ({ next, ...page }, size) => ({
         ...page,
         ...(next !== undefined && { next: Cursor.make(`${size}.${next}`) })
       }))
   })),
-  "changes of foreign records are published": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
-  "a removed foreign record is published as forgotten": broken((store) => ({
+  "changes emits writes of invisible records": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
+  "changes emits Forgotten for an invisible record": broken((store) => ({
     changes: (viewer) =>
       Stream.merge(
         store.changes(viewer),
         Stream.filter(store.changes(all(viewer)), ({ _tag }) => _tag === "Forgotten")
       )
   })),
-  "the uses of all viewers' records are counted together": broken((store) => {
+  "uses are counted for all viewers together": broken((store) => {
     let touched = 0
     return {
       touch: (viewer, ids) =>
@@ -191,14 +191,14 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         return found
       })
   })),
-  "history tells of a foreign record": broken((store) => ({
+  "history returns an invisible record": broken((store) => ({
     history: (viewer, id, limit) => store.history(all(viewer), id, limit)
   })),
-  "whyNot tells a foreign record from an absent one": broken((store) => ({
+  "whyNot distinguishes an invisible record from an absent one": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),
-  "links lead to foreign records": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
-  "a name resolves to the foreign record that bears it": broken((store) => ({
+  "links returns invisible records": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
+  "a [[wikilink]] resolves to an invisible record": broken((store) => ({
     links: (viewer, id) =>
       Effect.gen(function*() {
         const { from, to } = yield* store.links(all(viewer), id)
@@ -211,7 +211,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         }
       })
   })),
-  "an equal foreign record makes a draft a duplicate": broken((store) => ({
+  "put deduplicates against invisible records": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.gen(function*() {
         const [draft] = drafts
@@ -223,7 +223,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         return [{ record: equal, outcome: "duplicate" }]
       })
   })),
-  "a write moves the time of records that say the same elsewhere": broken((store) => ({
+  "a write changes the time of equal records in other scopes": broken((store) => ({
     get: (viewer, ids) =>
       Effect.gen(function*() {
         const { items } = yield* store.list(all(viewer), { limit: 1 })
@@ -237,7 +237,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         ))
       })
   })),
-  "forget takes the record of the same id in every tenant": broken((store) => ({
+  "forget removes the record with that id in every tenant": broken((store) => ({
     forget: (viewer, ids, options) =>
       Effect.tap(
         store.forget(viewer, ids, options),
@@ -293,13 +293,13 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
 }
 /** Stores that show foreign records to an agent. */
 const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
-  "the index and memory_view show foreign records": broken((store) => ({
+  "the index and memory_view show invisible records": broken((store) => ({
     list: (viewer, filter) => store.list(all(viewer), filter)
   })),
-  "the model and the context are shown foreign records": broken((store) => ({
+  "the model and the context get invisible records": broken((store) => ({
     search: (viewer, query) => store.search(all(viewer), query)
   })),
-  "a tool tells a foreign record from an absent one": broken((store) => ({
+  "a tool distinguishes an invisible record from an absent one": broken((store) => ({
     get: (viewer, ids) =>
       Effect.zipRight(
         Effect.forEach(ids, (id) => foreignIsSaid(store, viewer, id, "get")),

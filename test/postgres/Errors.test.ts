@@ -26,10 +26,10 @@ const refused = (url: string, options: Partial<Postgres.Options> = {}) =>
 describe("opening a PostgreSQL store", () => {
   for (
     const [what, url] of [
-      ["no url", `${secret}@`],
-      ["a url of something else", `mysql://ada:${secret}@127.0.0.1/memory`],
-      ["a port that is none", `postgres://ada:${secret}@127.0.0.1:99999/memory`],
-      ["an escape that is none", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
+      ["a text that is no url", `${secret}@`],
+      ["a url of another database", `mysql://ada:${secret}@127.0.0.1/memory`],
+      ["an invalid port", `postgres://ada:${secret}@127.0.0.1:99999/memory`],
+      ["an invalid escape", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
     ] as const
   ) {
     it.live(`with ${what} fails with unsupported, and the error does not quote the url`, () =>
@@ -184,12 +184,12 @@ if (hasClusters) {
       const [what, user, password, rest, reason, says] of [
         ["a wrong password", "postgres", "wrong-Pa55", "postgres", "unavailable", "user or the password"],
         ["no password", "postgres", "", "postgres", "unavailable", "password"],
-        ["a user that is not there", "nobody", secret, "postgres", "unavailable", "user or the password"],
-        ["a role that has no connection left", "crowded", secret, "postgres", "unavailable", "no connection left"],
+        ["an unknown user", "nobody", secret, "postgres", "unavailable", "user or the password"],
+        ["a role without a free connection", "crowded", secret, "postgres", "unavailable", "no connection left"],
         ["a role that only reads", "reader", secret, "postgres", "read_only", "default_transaction_read_only"],
-        ["a role that may make no schema", "guest", secret, "postgres", "read_only", "does not write"],
+        ["a role that may not create a schema", "guest", secret, "postgres", "read_only", "does not write"],
         ["a database that cannot hold every text", "postgres", secret, "latin", "unsupported", "ENCODING 'UTF8'"],
-        ["SSL, which the server has not", "postgres", secret, "postgres?sslmode=verify-full", "unavailable", "SSL"]
+        ["SSL, which the server does not support", "postgres", secret, "postgres?sslmode=verify-full", "unavailable", "SSL"]
       ] as const
     ) {
       it.live(`answers ${what} with ${reason}, and the error contains no password`, () =>

@@ -16,13 +16,13 @@ const at = pathOf("default", { userId: "ada" }, one)
 const conflict = (text: string) => `<<<<<<< HEAD\n${text}=======\n${text.replace("second", "third")}>>>>>>> theirs\n`
 
 const damages: Readonly<Record<string, (text: string) => string | Uint8Array>> = {
-  "cut to nothing": () => "",
-  "cut within its frontmatter": (text) => text.slice(0, 40),
+  "emptied": () => "",
+  "truncated within its frontmatter": (text) => text.slice(0, 40),
   "filled with zeros": (text) => new Uint8Array(text.length),
-  "no YAML any more": (text) => text.replace("kind: reference", "kind: [reference"),
-  "in conflict": conflict,
-  "in conflict in its body alone": (text) => `${text}${conflict("second\n")}`,
-  "no UTF-8 any more": (text) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xfe])])
+  "with invalid YAML": (text) => text.replace("kind: reference", "kind: [reference"),
+  "with a merge conflict": conflict,
+  "with a merge conflict in its body only": (text) => `${text}${conflict("second\n")}`,
+  "with invalid UTF-8": (text) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xfe])])
 }
 
 /** A record of Ada's at revision 2, in a vault that is closed. */

@@ -260,7 +260,7 @@ const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
 describe("a vault in which one file is damaged", () => {
   for (const isClosed of [true, false]) {
     for (const isRunning of [true, false]) {
-      const when = isRunning ? "beneath an open vault" : "while it is closed"
+      const when = isRunning ? "while the vault is open" : "while the vault is closed"
       const state = isClosed ? "that was closed" : "whose writer died"
       it.scopedLive(`${state} keeps every record and revision that some file still holds: ${when}`, () =>
         Effect.gen(function*() {

@@ -49,9 +49,9 @@ const oneName = (): Partial<FileSystem.FileSystem> => ({
 describe("a writer that stalls while it takes the lock", () => {
   for (
     const [name, hasOneName, isStep] of [
-      ["once its lock has a name", false, (method: string, at: string) => method === "stat" && isLock(at)],
+      ["once its lock file exists", false, (method: string, at: string) => method === "stat" && isLock(at)],
       [
-        "before its turn begins, where a file has one name",
+        "before it begins, on a disk without hard links,",
         true,
         (method: string, at: string) => method === "mkdir" && at.includes("/turns/")
       ]

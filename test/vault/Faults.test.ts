@@ -195,8 +195,8 @@ describe("vectors of a vault on a failing disk", () => {
   const attach = (vault: Opened, hash: string) => vectorsOf(vault).attach("default", "m", [[hash, vector]])
   const other = textHash({ summary: "", summaryDerived: true, body: "b" })
   const calls: Readonly<Record<string, (opened: Opened) => Effect.Effect<unknown, MemoryError.MemoryError>>> = {
-    "attach, the first": (vault) => vectorsOf(vault).attach("default", "n", [[hash, vector]]),
-    "attach, a further one": (vault) => attach(vault, other),
+    "the first attach": (vault) => vectorsOf(vault).attach("default", "n", [[hash, vector]]),
+    "a further attach": (vault) => attach(vault, other),
     pending: (vault) => vectorsOf(vault).pending("default", "m"),
     "a hybrid search": ({ store }) =>
       Effect.flatMap(store.search(ada, query), ({ failures, hits }) => {

@@ -98,7 +98,7 @@ describe("a vault under git", () => {
     }))
 
   for (const isRunning of [true, false]) {
-    const when = isRunning ? "beneath an open vault" : "while the vault is closed"
+    const when = isRunning ? "while the vault is open" : "while the vault is closed"
     it.scopedLive(
       `treats files that git checks out ${when} as edits by hand: old text is the next revision, and history is kept`,
       () =>

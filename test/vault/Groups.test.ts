@@ -132,10 +132,10 @@ describe("a group commit on a disk that becomes full", () => {
 describe("a file of a group commit that is edited by hand", () => {
   for (
     const [title, isMoment] of [
-      ["once its lines are on disk", (method: string, at: string) => method === "fsync" && isHistory(at)],
-      ["before its lines are appended", (method: string, at: string) => method === "write" && isHistory(at)],
-      ["once it was planned", (method: string, at: string) => method === "open" && isHistory(at)],
-      ["while the first of its files is written", (method: string, at: string) => method === "rename" && isRecord(at)]
+      ["after its lines are forced to disk", (method: string, at: string) => method === "fsync" && isHistory(at)],
+      ["before its lines are appended to the history", (method: string, at: string) => method === "write" && isHistory(at)],
+      ["after the writes were planned", (method: string, at: string) => method === "open" && isHistory(at)],
+      ["while the first record's file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
     it.scopedLive(`${title} keeps the edit, as a revision`, () =>

@@ -353,21 +353,21 @@ describe("an invalid file", () => {
   const bad: Readonly<Record<string, string | Uint8Array>> = {
     "many aliases": text(head + bomb.join("\n")),
     "aliases of aliases": text(head + bombs.join("\n")),
-    "a key twice": text(`${head}kind: user`),
+    "a duplicate key": text(`${head}kind: user`),
     "__proto__": text(`${head}__proto__:\n  polluted: true`),
     "__proto__ in its data": text(`${head}data:\n  __proto__:\n    polluted: true`),
-    "tags that are no strings": text(`${head}tags: [1, {a: b}]`),
+    "tags that are not strings": text(`${head}tags: [1, {a: b}]`),
     "tags that are a map": text(`${head}tags: {a: b}`),
     "an unclosed frontmatter": "---\nkind: reference\n",
-    "no mapping in it": text("- a\n- b"),
-    "a time that is none": text(`${head}createdAt: yesterday`),
-    "a summary too long": text(`kind: reference\nsummary: ${"s".repeat(201)}`),
+    "a list instead of a map": text("- a\n- b"),
+    "an invalid time": text(`${head}createdAt: yesterday`),
+    "a summary that is too long": text(`kind: reference\nsummary: ${"s".repeat(201)}`),
     "bytes that are no UTF-8": new Uint8Array([0x2d, 0xff, 0xfe, 0xc3, 0x28]),
     "two megabytes": "x".repeat(2 * 1024 * 1024),
-    "a body too long": text(head, "x".repeat(1_048_577)),
-    "an id that is another's": text(`${head}id: ${id("another")}`),
-    "a kind that is none": text("kind: Not A Kind\nsummary: s"),
-    "an unknown tag of YAML": text(`${head}x: !!js/function "f"`),
+    "a body that is too long": text(head, "x".repeat(1_048_577)),
+    "another record's id": text(`${head}id: ${id("another")}`),
+    "an invalid kind": text("kind: Not A Kind\nsummary: s"),
+    "an unknown YAML tag": text(`${head}x: !!js/function "f"`),
     "a lone surrogate": text(`${head}tags: ["\\ud800"]`)
   }
   for (const [name, content] of Object.entries(bad)) {
@@ -378,7 +378,7 @@ describe("an invalid file", () => {
           const there = pathOf("default", "global", id("bad"))
           write(there, content)
           yield* vault.refresh
-          if (name !== "an unknown tag of YAML" && name !== "__proto__ in its data") {
+          if (name !== "an unknown YAML tag" && name !== "__proto__ in its data") {
             assert.deepStrictEqual(yield* issues, [there])
             assert.lengthOf((yield* store.list(system, {})).items, 1)
           }

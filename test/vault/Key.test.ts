@@ -61,7 +61,7 @@ describe("the key of a vault", () => {
       empty: () => "",
       zeroed: (text) => "\0".repeat(text.length),
       deleted: () => undefined,
-      "of another sort": () => "[1]"
+      "an array": () => "[1]"
     }
     for (const [way, damage] of Object.entries(ways)) {
       it.scopedLive(`is read from the other file if ${name} is ${way}, and that file is repaired`, () =>

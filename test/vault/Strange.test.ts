@@ -17,9 +17,9 @@ describe("in place of the lock file", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "a pipe": (at) => void execFileSync("mkfifo", [at]),
     "a folder": (at) => fs.mkdirSync(at),
-    "a folder with something in it": (at) => fs.mkdirSync(path.join(at, "below"), { recursive: true }),
+    "a folder that is not empty": (at) => fs.mkdirSync(path.join(at, "below"), { recursive: true }),
     "a link to a device": (at) => fs.symlinkSync("/dev/zero", at),
-    "a link to nothing": (at) => fs.symlinkSync("nowhere", at)
+    "a broken link": (at) => fs.symlinkSync("nowhere", at)
   }
   for (const [name, make] of Object.entries(things)) {
     it.scopedLive(`${name} is removed like a stale lock`, () =>

@@ -78,8 +78,8 @@ describe("a vault that watches its folder", () => {
           pathOrDescriptor: path
         })
       ),
-    "has no watches left": () => Stream.die(new Error("ENOSPC: System limit for number of file watchers reached")),
-    "is watched no more": () => Stream.empty
+    "exceeds the limit of watches": () => Stream.die(new Error("ENOSPC: System limit for number of file watchers reached")),
+    "stops being watched": () => Stream.empty
   }
   for (const [name, watch] of Object.entries(unwatched)) {
     it.scopedLive(`whose folder ${name} polls instead, and logs no more than a debug line`, () =>
