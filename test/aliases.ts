@@ -1,4 +1,4 @@
-/** Names of the package's modules, and of those that depend on a platform (`imports` of package.json), as paths of their sources. */
+/** Maps the module names of the package, platform-dependent ones (`imports` of package.json) included, to their source files. */
 import { fileURLToPath } from "node:url"
 
 const src = (path: string) => fileURLToPath(new URL(`../src/${path}`, import.meta.url))

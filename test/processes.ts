@@ -1,6 +1,6 @@
 /**
- * Bundles the programs that tests run in processes of their own, with what they import in a few files, which halves the time that
- * they take to start. Runs once, before the first test. Without `dist` it does nothing, and the programs run as they are.
+ * Bundles the programs that tests run in child processes, with their imports, into a few files, which halves their start time. Runs
+ * once, before the first test. Without `dist` it does nothing, and the programs run unbundled.
  */
 import { build } from "esbuild"
 import * as fs from "node:fs"

@@ -1,4 +1,4 @@
-/** Every sort of store there is, by name: what the contract, the naughty strings and the kinds run on. Each build is a new, empty one. */
+/** The stores that the contract, the naughty strings and the kinds are tested on, by name. Each build of a layer is a new, empty store. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Context from "effect/Context"
@@ -21,7 +21,7 @@ import { postgres } from "./postgres/Server.ts"
 import { counting, inexact, layerOf } from "./storage/engines.ts"
 import { isLong, times } from "./vault/Program.ts"
 
-/** Somebody's own: no more than a store must have. */
+/** A minimal store of a third party: only the required primitives. */
 const shelf = Layer.effect(
   MemoryStore.MemoryStore,
   Effect.gen(function*() {
@@ -56,7 +56,7 @@ const markdown = Layer.unwrapScoped(
   })
 ).pipe(Layer.provide(NodeContext.layer))
 
-/** No other process writes into these stores; a law that goes on by days would look for its writes at every poll. */
+/** Poll interval of stores that no other process writes to. Laws that advance the clock by days would otherwise poll all along. */
 const rarely = "1 hour"
 
 const sqlite = Layer.unwrapScoped(
@@ -67,7 +67,7 @@ const sqlite = Layer.unwrapScoped(
   })
 ).pipe(Layer.provide(NodeContext.layer))
 
-/** A store of an engine that dies where it gives more than the bounds of its contract. */
+/** A store on an engine that dies if it returns more than the bounds of its contract. */
 const counted = Layer.scoped(
   MemoryStore.MemoryStore,
   Effect.gen(function*() {
@@ -78,7 +78,7 @@ const counted = Layer.scoped(
   })
 )
 
-/** Those that keep their rows in a database. */
+/** Stores that keep their rows in a database. */
 export const databases = { sqlite, postgres } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
 
 export const stores = {
@@ -95,18 +95,18 @@ export const stores = {
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
 
 /**
- * The sorts that answer by themselves. The others ask these, or a database, and are held to fewer random courses; the soak tries
- * more.
+ * The stores that neither wrap other stores nor use a database. The others are slower, and get fewer random sequences of calls per
+ * property; the soak tries more.
  */
 const thorough: ReadonlySet<string> = new Set(["memory", "markdown"])
 export const coursesOfComposed = times(5, isLong ? 40 : 20)
 
-/** Number of random courses to which a sort of store is held. */
+/** Number of random sequences of calls per property for a store. */
 export const coursesOf = (name: string): number => thorough.has(name) ? times(12, 40) : coursesOfComposed
 
 /**
- * A branch over a store that has the first `writes` batches of whoever uses it: their records, tombstones and revisions. Both
- * are compacted at once, and both mint ids as one store does.
+ * A branch over a store that already has the first `writes` batches: their records, tombstones and revisions. `compact` compacts both,
+ * and both mint ids from one generator, as a single store does.
  */
 export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, unknown> =>
   Layer.scoped(
@@ -131,7 +131,7 @@ export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, u
     Layer.provide(Layer.effect(Transaction.SharedIdGenerator, Transaction.makeIdGenerator))
   )
 
-/** Another of a sort, or what only hands on: for the contract alone. */
+/** Further variants and wrappers of these stores, which only the contract is tested on. */
 export const others = {
   "sqlite, counted": counted,
   "engine that is not exact": layerOf(inexact),

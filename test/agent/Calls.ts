@@ -1,4 +1,4 @@
-/** The tools of a viewer over a store in memory, and what they are called with. */
+/** The memory tools of a viewer over an in-memory store, and calls of them with sample arguments. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
@@ -13,7 +13,7 @@ export const free: MemorySpec.Input = { writesPerTurn: 0, allowForget: true }
 
 export const tea = { scope: "agent", kind: "user", summary: "Tea", body: "Drinks tea.\n\n**Why:** likes it." }
 
-/** The tools by name, for `viewer`. */
+/** Returns the viewer's tools by name. */
 export const toolsOf = (viewer: Viewer.Viewer) =>
   Effect.map(
     MemoryTools.make(viewer),

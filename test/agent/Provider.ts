@@ -1,11 +1,11 @@
-/** A provider of models that speaks OpenAI's wire format: Responses, whole or as events of a stream. It answers by a function. */
+/** A model provider that speaks OpenAI's Responses format, whole or as a stream of events. A function determines its answers. */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { text } from "node:stream/consumers"
 
-/** An item of what a model is given: a message, a call of a tool, or what the tool answered. */
+/** An item of a model's input: a message, a tool call or a tool's result. */
 export interface Item {
   readonly role?: string
   readonly type?: string
@@ -14,13 +14,13 @@ export interface Item {
   readonly output?: string
 }
 
-/** What a model answers with: a text, calls of tools, or a text that never ends. */
+/** A model's answer: a text, tool calls, or a text that never ends. */
 export type Answer =
   | { readonly text: string }
   | { readonly calls: ReadonlyArray<{ readonly name: string; readonly arguments: object }> }
   | { readonly hangsAfter: string }
 
-/** What one item says. */
+/** Returns the text of an item. */
 export const said = ({ content, output }: Item): string =>
   output ?? (typeof content === "string" ? content : content?.map(({ text }) => text).join("") ?? "")
 
@@ -45,7 +45,7 @@ const bare = {
   top_p: null
 }
 
-/** Listens until the scope closes. */
+/** Serves until the scope closes. */
 export const provider = (
   answer: (input: ReadonlyArray<Item>) => Answer
 ): Effect.Effect<Provider, never, Scope.Scope> =>

@@ -1,4 +1,4 @@
-/** A language model of @effect/ai that answers by a script. */
+/** A language model of @effect/ai with scripted answers. */
 import * as AiError from "@effect/ai/AiError"
 import * as LanguageModel from "@effect/ai/LanguageModel"
 import type * as Response from "@effect/ai/Response"
@@ -26,7 +26,7 @@ const streamed = (part: Response.PartEncoded): ReadonlyArray<Response.StreamPart
     }]
     : []
 
-/** Makes a model that answers with each entry of the script in turn, and records what it was asked. */
+/** Makes a model that answers with the entries of the script in order, and records its prompts. */
 export const scripted = (...script: Array<ReadonlyArray<Response.PartEncoded>>) => {
   const asked: Array<LanguageModel.ProviderOptions> = []
   const next = (options: LanguageModel.ProviderOptions) =>

@@ -1,4 +1,4 @@
-/** Programs written to a folder within the package, where `effect-memory` is the package itself: compiled and run. */
+/** Compiles and runs programs in a folder within the package, where `effect-memory` resolves to the package itself. */
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers"
 
 export const root = join(import.meta.dirname, "../..")
 
-/** Made anew; nothing that is committed. */
+/** Makes an empty folder below `test/.fences`, which git ignores. */
 export const folder = (name: string): string => {
   const path = join(root, "test/.fences", name)
   rmSync(path, { recursive: true, force: true })
@@ -16,7 +16,7 @@ export const folder = (name: string): string => {
   return path
 }
 
-/** What `tsc` has to say, one line each: empty is good. The programs lie beside their sources, as `.js`. */
+/** Compiles the programs with `tsc`, and returns its errors, one line each. The output lies beside the sources, as `.js`. */
 export const compile = (path: string, sources: Readonly<Record<string, string>>): ReadonlyArray<string> => {
   for (const [name, code] of Object.entries(sources)) {
     mkdirSync(dirname(join(path, name)), { recursive: true })
@@ -33,16 +33,16 @@ export const compile = (path: string, sources: Readonly<Record<string, string>>)
   return `${stdout}${stderr}`.split("\n").filter((line) => line !== "")
 }
 
-/** An empty folder elsewhere. */
+/** An empty temporary folder outside of the package. */
 export const elsewhere = (): string => mkdtempSync(join(tmpdir(), "effect-memory-"))
 
 export interface Ran {
   readonly code: number | null
-  /** All it said, on either stream. */
+  /** The whole output, of stdout and stderr. */
   readonly output: string
 }
 
-/** Runs a program in its own process, asynchronously: a worker that does not answer vitest for a minute fails the run. */
+/** Runs a program in a child process. Asynchronously, since Vitest fails the run if a worker does not answer for a minute. */
 export const run = async (program: string, cwd: string, ...args: ReadonlyArray<string>): Promise<Ran> => {
   const child = spawn(process.execPath, [program, ...args], {
     cwd,

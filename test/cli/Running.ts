@@ -1,4 +1,4 @@
-/** The built command in processes of its own, in folders of its own. */
+/** Runs the built command in child processes and temporary folders. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -27,13 +27,13 @@ export interface Options {
   readonly cwd?: string | undefined
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly input?: string | undefined
-  /** Default: the built command. */
+  /** Path of the program. Default: the built command. */
   readonly bin?: string | undefined
-  /** Sends a signal, or types a text, when stderr or stdout says this. */
+  /** Sends a signal, or types a text, when stderr or stdout contains this text. */
   readonly react?: { readonly when: RegExp; readonly signal?: NodeJS.Signals; readonly type?: string } | undefined
 }
 
-/** Runs a program; what it says never has a stack trace. */
+/** Runs a program. Asserts that its output has no stack trace. */
 export const execute = (program: string, args: ReadonlyArray<string>, options: Options = {}): Effect.Effect<Ran> =>
   Effect.promise(async () => {
     const child = spawn(program, args, {
@@ -68,14 +68,14 @@ export const execute = (program: string, args: ReadonlyArray<string>, options: O
 export const run = (args: ReadonlyArray<string>, options: Options = {}): Effect.Effect<Ran> =>
   execute(process.execPath, [options.bin ?? file, ...args], options)
 
-/** Runs the command, which has to succeed, and returns what it printed. */
+/** Runs the command, asserts that it succeeds, and returns its output. */
 export const told = (args: ReadonlyArray<string>, options: Options = {}): Effect.Effect<string> =>
   Effect.map(run(args, options), ({ code, stderr, stdout }) => {
     assert.strictEqual(code, 0, `${args.join(" ")}: ${stderr}`)
     return stdout
   })
 
-/** Runs the command with `--json`, and reads its answer by a schema that refuses what it does not know. */
+/** Runs the command with `--json`; decodes its answer by a schema, and fails on fields that the schema lacks. */
 export const answered = <A, I>(
   schema: Schema.Schema<A, I>,
   args: ReadonlyArray<string>,
@@ -86,7 +86,7 @@ export const answered = <A, I>(
     Schema.decodeSync(Schema.parseJson(schema), { onExcessProperty: "error" })
   )
 
-/** The command on a terminal of its own, which `script` of util-linux makes: what it prints, with what is typed. */
+/** Runs the command on a terminal that `script` of util-linux makes; returns its output to the typed input. */
 export const onTerminal = (
   args: ReadonlyArray<string>,
   options: Options = {}
@@ -104,7 +104,7 @@ export const onTerminal = (
     ({ code, stdout }) => ({ code, screen: stdout })
   )
 
-/** An empty store of each sort that lasts, by the name of its sort; each is gone with the scope. */
+/** The URL of an empty store of each durable sort, by the name of the sort; removed when the scope closes. */
 export const stores: ReadonlyArray<readonly [name: string, address: Effect.Effect<string, never, Scope.Scope>]> = [
   ["a vault", Effect.map(folder, (root) => `vault:${path.join(root, "memory")}`)],
   ["a SQLite file", Effect.map(folder, (root) => `sqlite:${path.join(root, "memory.db")}`)],
@@ -118,7 +118,7 @@ export const stores: ReadonlyArray<readonly [name: string, address: Effect.Effec
   ]
 ]
 
-/** All bytes of the files below a folder, those of hidden folders too. */
+/** The bytes of all files below a folder, hidden folders included. */
 export const bytesIn = (root: string): string =>
   fs.readdirSync(root, { recursive: true, encoding: "utf8" })
     .map((name) => path.join(root, name))

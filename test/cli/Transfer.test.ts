@@ -61,7 +61,7 @@ describe("effect-memory import", () => {
       assert.isTrue(items.every(({ scope }) => scope !== "global" && scope.userId === "ada"))
     }))
 
-  it.scopedLive("reads from stdin, and conversations as threads", () =>
+  it.scopedLive("reads a file from stdin, and imports conversations as threads", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const input = fs.readFileSync(fixture("chatgpt.json"), "utf8")

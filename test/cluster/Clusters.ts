@@ -1,4 +1,4 @@
-/** Outboxes of a cluster of one runner in this process, whose messages lie in SQLite. */
+/** Outboxes of a one-runner cluster in this process, whose messages are stored in SQLite. */
 import * as MessageStorage from "@effect/cluster/MessageStorage"
 import * as RunnerHealth from "@effect/cluster/RunnerHealth"
 import * as Runners from "@effect/cluster/Runners"
@@ -25,7 +25,7 @@ import * as Boxes from "../harness/Outboxes.ts"
 
 export type Cluster = Context.Context<Sharding.Sharding | MessageStorage.MessageStorage | SqlClient.SqlClient>
 
-/** Starts a runner of its own, on the clock of the fiber. */
+/** Starts a runner on the fiber's clock. */
 export const runnerWith = (
   config: Partial<Context.Tag.Service<typeof ShardingConfig.ShardingConfig>>
 ): Effect.Effect<Cluster, unknown, Scope.Scope> =>
@@ -66,7 +66,7 @@ export const openedOn = (
     Context.get(OutboxCluster.OutboxCluster)
   ).pipe(Logger.withMinimumLogLevel(LogLevel.Error))
 
-/** Opens an outbox over a runner of its own. */
+/** Opens an outbox over a new runner. */
 export const opened = (
   store: MemoryStore.Service,
   model: Pick<Boxes.Model, "extract">,

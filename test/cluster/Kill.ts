@@ -1,4 +1,4 @@
-/** Two runners of a cluster over one PostgreSQL database, killed during their work. */
+/** Two runners of a cluster over one PostgreSQL database, killed while they work. */
 import * as NodeClusterSocket from "@effect/platform-node/NodeClusterSocket"
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it } from "@effect/vitest"
@@ -27,7 +27,7 @@ import { never, rows } from "../harness/Outboxes.ts"
 import { ask } from "../postgres/Server.ts"
 import { program, times } from "../vault/Program.ts"
 
-/** The settings that the processes of a cluster share, with short times, so that a death is noticed soon. */
+/** The settings that the processes of a cluster share. Their timeouts are short, so that a dead runner is noticed soon. */
 const sharding = {
   shardsPerGroup: 20,
   refreshAssignmentsInterval: "300 millis",
@@ -58,7 +58,7 @@ const isFree = (port: number) =>
     listener.listen(port, "127.0.0.1", () => listener.close(() => resolve(true)))
   })
 
-/** Ports below those that systems give to connections, so that nobody takes one while its runner is started again. */
+/** Ports below the range that systems give to outgoing connections, so that none takes one while its runner restarts. */
 const freePorts = async (count: number): Promise<ReadonlyArray<number>> => {
   const ports: Array<number> = []
   for (let port = 20_000 + 7 * process.pid % 10_000; ports.length < count; port++) {
@@ -67,7 +67,7 @@ const freePorts = async (count: number): Promise<ReadonlyArray<number>> => {
   return ports
 }
 
-/** A database of its own, since the locks of a cluster are the database's. */
+/** A database for one cluster, since a cluster's locks are those of its database. */
 const database = (url: string) =>
   Effect.acquireRelease(
     Effect.gen(function*() {
@@ -91,7 +91,7 @@ const temporary = Effect.acquireRelease(
   (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
 )
 
-/** An outbox that only appends: a client of the cluster. */
+/** An outbox that only appends, as a client of the cluster. */
 const sender = (store: MemoryStore.Service, url: string) =>
   Effect.map(
     Layer.build(
@@ -115,7 +115,7 @@ const Journal = Schema.parseJson(Schema.Union(
 ))
 const Ready = Schema.Struct({ ready: Schema.String })
 
-/** The rows of messages in a write, with the texts of their batch. */
+/** The rows of messages in a write, and the texts of their batch. */
 const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
   mutations.flatMap((mutation) =>
     mutation._tag === "Put" && mutation.draft.data?.["row"] === "messages"
@@ -128,7 +128,7 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
       : []
   )
 
-/** Declares the law. Two runners need two connections at a time, which PGlite has not. */
+/** Declares the law. Two runners need two connections at once, which PGlite does not have. */
 export const suite = (url: string): void =>
   void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(

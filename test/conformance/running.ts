@@ -1,4 +1,4 @@
-/** Promises of an adapter, run within a test: by its clock, and with its services. */
+/** Runs the promises of an adapter within a test: on its clock and with its services. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -7,7 +7,7 @@ import * as Runtime from "effect/Runtime"
 /** Runs an effect as a promise, which is rejected with the effect's own failure. */
 export type Run<R = never> = <A, E>(self: Effect.Effect<A, E, R>) => Promise<A>
 
-/** Returns a function that runs effects in the runtime of the test that asks for it. */
+/** Returns a function that runs effects in the runtime of the current test. */
 export const running = <R = never>(): Effect.Effect<Run<R>, never, R> =>
   Effect.map(Effect.runtime<R>(), (runtime) => async (self) => {
     const exit = await Runtime.runPromiseExit(runtime)(self)
@@ -15,9 +15,9 @@ export const running = <R = never>(): Effect.Effect<Run<R>, never, R> =>
     return exit.value
   })
 
-/** Waits for a promise; one that is rejected fails the test. */
+/** Waits for a promise; a rejection fails the test. */
 export const awaited = <A>(promise: () => Promise<A>): Effect.Effect<A> => Effect.promise(promise)
 
-/** Waits for a promise that is rejected, and returns why. */
+/** Waits for a promise that must be rejected; returns the reason. */
 export const rejection = (promise: () => Promise<unknown>): Effect.Effect<unknown> =>
   Effect.promise(() => promise().then(() => undefined, (cause: unknown) => cause))

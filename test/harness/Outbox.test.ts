@@ -117,7 +117,7 @@ it.scoped("reads at opening only the tenants that have records of scope Internal
     assert.deepStrictEqual(Array.from(read), ["default"])
   }).pipe(memory))
 
-describe("the time of an extraction by an Outbox", () => {
+describe("extraction by an Outbox", () => {
   const law = (
     title: string,
     options: Outbox.Options,
@@ -131,7 +131,7 @@ describe("the time of an extraction by an Outbox", () => {
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
   law(
-    "is by default after two minutes without another message",
+    "runs by default after two minutes without another message",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("the time of an extraction by an Outbox", () => {
   )
 
   law(
-    "is by default also the end of the session",
+    "runs by default also when the session ends",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("the time of an extraction by an Outbox", () => {
       })
   )
 
-  law("is by default also every fifth turn", {}, (outbox, calls) =>
+  law("runs by default also at every fifth turn", {}, (outbox, calls) =>
     Effect.gen(function*() {
       for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
       assert.lengthOf(calls, 0)
@@ -164,7 +164,7 @@ describe("the time of an extraction by an Outbox", () => {
       assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"]])
     }))
 
-  law("is after each turn with the trigger invocation", { trigger: ExtractionTrigger.invocation }, (outbox, calls) =>
+  law("runs after each turn with the trigger invocation", { trigger: ExtractionTrigger.invocation }, (outbox, calls) =>
     Effect.gen(function*() {
       yield* says(outbox, "1")
       yield* says(outbox, "2")
@@ -172,7 +172,7 @@ describe("the time of an extraction by an Outbox", () => {
     }))
 
   law(
-    "is the end of the same conversation's session with the trigger sessionEnd",
+    "runs only when the same conversation's session ends with the trigger sessionEnd",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("the time of an extraction by an Outbox", () => {
       })
   )
 
-  law("is after the given quiet time with the trigger idle, or at a flush", { trigger: ExtractionTrigger.idle("1 hour") }, (
+  law("runs after the given quiet time, or at a flush, with the trigger idle", { trigger: ExtractionTrigger.idle("1 hour") }, (
     outbox,
     calls
   ) =>
@@ -202,7 +202,7 @@ describe("the time of an extraction by an Outbox", () => {
       assert.deepStrictEqual(calls, [["1"], ["2"]])
     }))
 
-  law("does not come for tool messages, blank messages and injected memory alone", { trigger: ExtractionTrigger.invocation }, (
+  law("does not run for tool messages, blank messages and injected memory alone", { trigger: ExtractionTrigger.invocation }, (
     outbox,
     calls
   ) =>
@@ -220,7 +220,7 @@ describe("the time of an extraction by an Outbox", () => {
       assert.strictEqual((yield* outbox.status).waiting, 0)
     }))
 
-  law("comes for any message that a custom filter admits", { trigger: ExtractionTrigger.invocation, filter: () => true }, (
+  law("runs for any message that a custom filter admits", { trigger: ExtractionTrigger.invocation, filter: () => true }, (
     outbox,
     calls
   ) =>

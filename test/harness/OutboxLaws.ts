@@ -13,7 +13,7 @@ import * as Boxes from "./Outboxes.ts"
 
 const { ada, bob, down, model, mute, never, refused, refusing, remembered, rows, settled, users, writes } = Boxes
 
-/** A law: a title that reads without the body, and its check against an implementation. */
+/** A law: a title, and a check of an implementation. */
 export interface Law {
   readonly title: string
   readonly check: (opened: typeof Boxes.opened) => Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>

@@ -1,4 +1,4 @@
-/** Outboxes over one store, and a model that remembers every message in words that it never says twice. */
+/** Builds outboxes over a given store, with a scripted model that extracts each message as one fact. */
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 export const ada = Viewer.make({ userId: "ada" })
 export const bob = Viewer.make({ userId: "bob" })
 
-/** What is extracted is decided by the test; it is always added. */
+/** The scripted decision of the model: adds every extracted fact. */
 export const adds = ({ user }: Completion.Prompt) => ({
   memory: (JSON.parse(user.slice(user.lastIndexOf("["))) as ReadonlyArray<string>) // the facts come last in the prompt
     .map((text) => ({ event: "ADD", text }))
@@ -32,11 +32,11 @@ export type Extract = NonNullable<MemoryPipeline.Options["customExtract"]>
 
 export interface Model {
   readonly extract: Extract
-  /** The messages of each call. */
+  /** The contents of the messages of each call. */
   readonly calls: Array<ReadonlyArray<string>>
 }
 
-/** `before` may fail, hang or die. */
+/** Makes an extractor that returns one fact per message, numbered by the call. `before` runs first, and may fail, hang or die. */
 export const model = (
   before: (contents: ReadonlyArray<string>) => Effect.Effect<unknown, MemoryError.MemoryError> = () => Effect.void
 ): Model => {
@@ -52,7 +52,7 @@ export const model = (
   }
 }
 
-/** Open until the scope closes. */
+/** Opens an outbox over the store until the scope closes. */
 export const opened = (
   store: MemoryStore.Service,
   { extract }: Pick<Model, "extract">,
@@ -74,7 +74,7 @@ export const opened = (
     Context.get(Outbox.Outbox)
   ).pipe(Logger.withMinimumLogLevel(LogLevel.Error)) // failures are what many of them are about
 
-/** Never by itself. */
+/** A trigger that never fires. */
 export const never: Outbox.ExtractionConfig["trigger"] = {
   name: "never",
   fires: (events) => Stream.drain(events),
@@ -86,14 +86,14 @@ export const users = (...contents: ReadonlyArray<string>): ReadonlyArray<Message
 const everything = (store: MemoryStore.Service, tenant?: string) =>
   Effect.map(Stream.runCollect(store.stream(Viewer.system(tenant), {})), Chunk.toReadonlyArray)
 
-/** What is remembered in a tenant, without what the model added to it. */
+/** The remembered bodies of a tenant, sorted, without the call number that the model appended. */
 export const remembered = (store: MemoryStore.Service, tenant?: string) =>
   Effect.map(
     everything(store, tenant),
     (all) => all.flatMap(({ body, scope }) => isInternal(scope) ? [] : [body.replace(/ ~\d+$/, "")]).sort()
   )
 
-/** What the outbox has in the store, but for where sessions stand. */
+/** The kinds of the rows that the outbox has in the store, sorted, without session rows. */
 export const rows = (store: MemoryStore.Service, tenant?: string) =>
   Effect.map(
     everything(store, tenant),
@@ -102,7 +102,7 @@ export const rows = (store: MemoryStore.Service, tenant?: string) =>
         .sort()
   )
 
-/** The store as it is, but that a batch may be refused. */
+/** Returns the store with an `apply` that fails where `refuses` returns an error. */
 export const refusing = (
   store: MemoryStore.Service,
   refuses: (mutations: ReadonlyArray<MemoryMutation>) => MemoryError.MemoryError | undefined
@@ -112,7 +112,7 @@ export const refusing = (
     Effect.suspend(() => refuses(mutations) ?? store.apply(viewer, mutations, provenance))
 })
 
-/** Whether it writes a memory. */
+/** Whether the mutations put a memory, not only rows of the library. */
 export const writes = (mutations: ReadonlyArray<MemoryMutation>): boolean =>
   mutations.some((mutation) => mutation._tag === "Put" && !isInternal(mutation.draft.scope))
 
@@ -124,7 +124,7 @@ export const refused = MemoryError.make("invalid_draft", {
 })
 export const mute = MemoryError.make("model", { op: "test", message: "mute" })
 
-/** Until every fiber has gone as far as it can, also those that wait for their turn of the event loop. */
+/** Waits until every fiber has run as far as it can, also those that wait for a turn of the event loop. */
 export const settled = Effect.repeatN(Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99), breath), 2).pipe(
   Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99))
 )

@@ -1,4 +1,4 @@
-/** A service over a store in memory: for whom it acts, what is heard of it, what it is built over. */
+/** Shorthands for tests of MemoryService over an in-memory store: running it for a viewer, and recording its events. */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -27,7 +27,7 @@ export const service = MemoryService.MemoryService
 export const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
-/** What happens while `self` runs, and what comes of it. */
+/** Runs an effect; returns its result and the events that were published meanwhile. */
 export const heard = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const events: Array<MemoryEvents.MemoryEvent> = []
@@ -40,7 +40,7 @@ export const heard = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     return { events, result, tags: events.map(({ _tag }) => _tag) }
   })
 
-/** Until every fiber has gone as far as it can. */
+/** Waits until every fiber has run as far as it can. */
 export const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
 export const run = (viewer: Viewer.Viewer, options?: MemoryService.TestOptions) =>
@@ -48,7 +48,7 @@ export const run = (viewer: Viewer.Viewer, options?: MemoryService.TestOptions) 
   self: Effect.Effect<A, E, MemoryService.MemoryService | MemoryService.CurrentViewer | MemoryStore.MemoryStore>
 ) => self.pipe(MemoryService.as(viewer), Effect.provide(MemoryService.layerTest(options)))
 
-/** The store as it is, but for what is given. */
+/** The in-memory store with some operations replaced. */
 export const over = (change: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) =>
   Layer.effect(
     MemoryStore.MemoryStore,

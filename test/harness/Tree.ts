@@ -1,4 +1,4 @@
-/** A tree of instruction files on a real disk. */
+/** Makes a tree of instruction files on a real disk. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
@@ -10,7 +10,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 export type Config = ConstructorParameters<typeof InstructionFilesConfig>[0]
 
-/** A real folder, gone after the test; every path of `files` is made below it, `null` a directory. */
+/** Makes a temporary folder with these files, until the scope closes. A path with `null` is a directory. */
 export const tree = (files: Readonly<Record<string, string | Uint8Array | null>>) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem

@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("the bundled model makes the vectors recorded under its name; other vectors need another name", () =>
+  it.effect("makes the vectors recorded under its model's name; other vectors need another name", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")
@@ -254,7 +254,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.deepStrictEqual([model, dimensions, digest.slice(0, 8)], ["glove-100d-20k-1", 100, "330ae325"])
     }).pipe(provided))
 
-  it.effect("a table that is missing is io, one that is not whole corrupt", () =>
+  it.effect("fails with io if the file of its vectors is missing, and with corrupt if it is incomplete", () =>
     Effect.gen(function*() {
       const build = (files: Partial<FileSystem.FileSystem>) =>
         Effect.flip(Layer.build(Layer.provide(Embedder.layerWordVectors, FileSystem.layerNoop(files))))

@@ -1,4 +1,4 @@
-/** Debian's chromium, headless, and the built command with a vault as its server. */
+/** Opens Debian's chromium, headless, on the inspector that the built command serves from a vault. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
@@ -11,7 +11,7 @@ import type { Viewer } from "../../src/domain/Viewer.ts"
 import { file, folder } from "../cli/Running.ts"
 import { opened } from "../vault/Place.ts"
 
-/** A browser, which is closed with the scope. Fails where chromium is not installed. */
+/** A browser, closed with the scope. Fails if chromium is not installed. */
 export const browser = Effect.acquireRelease(
   Effect.promise(() => {
     assert.isTrue(fs.existsSync(executablePath), `${executablePath} is missing: apt-get install -y chromium`)
@@ -20,7 +20,7 @@ export const browser = Effect.acquireRelease(
   (browser) => Effect.promise(() => browser.close())
 )
 
-/** A page of its own, and everything that went wrong in it: errors, refusals of its policy, requests to other places. */
+/** Opens a page and records its problems: errors, violations of its content security policy, requests to other origins. */
 export const pageOf = (url: string, options: BrowserContextOptions = {}) =>
   Effect.flatMap(
     browser,
@@ -46,7 +46,7 @@ export const pageOf = (url: string, options: BrowserContextOptions = {}) =>
       })
   )
 
-/** Serves a vault that holds these drafts, by the built command. */
+/** Serves a vault with these drafts by the built command. */
 export const serving = (viewer: Viewer, drafts: ReadonlyArray<Draft>, args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const root = path.join(yield* folder, "memory")

@@ -1,4 +1,4 @@
-/** The inspector on a real server in this process, over a store in memory; and requests as a page or a stranger sends them. */
+/** The inspector on a real server in this process, over an in-memory store, and requests as its page or another origin sends them. */
 import { NodeContext, NodeHttpServer } from "@effect/platform-node"
 import * as HttpServer from "@effect/platform/HttpServer"
 import * as Effect from "effect/Effect"
@@ -19,11 +19,11 @@ export const assets = path.join(import.meta.dirname, "../../assets/inspector")
 export const ada = Viewer.make({ userId: "ada" })
 export const bob = Viewer.make({ userId: "bob" })
 
-/** Ids in the order of a number. */
+/** Returns the id of a number; ids have the order of their numbers. */
 export const idOf = (n: number) => MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
 export const bobs = idOf(99)
 
-/** Memories of ada, linked in a chain: 1 names 2, 2 names 3, and so on; and a record of bob. */
+/** Memories of ada, linked in a chain (1 links to 2, 2 to 3, and so on), and one record of bob. */
 export const drafts: ReadonlyArray<Draft> = [
   ["Tea", "Drinks tea, never coffee. See [[Kettle]]."],
   ["Kettle", "The kettle is in the cupboard above [[Stove]]."],
@@ -67,7 +67,7 @@ const Services = Layer.mergeAll(
   McpServer.layerLogger
 )
 
-/** Serves the inspector: for ada without tokens, else for the holder of a token. */
+/** Serves the inspector: without tokens for ada, with tokens for the holder of each. */
 export const served = (options: { readonly tokens?: boolean } = {}) =>
   Effect.gen(function*() {
     const services = yield* Layer.build(Services) // they end with the scope of the test

@@ -1,4 +1,4 @@
-/** Beliefs of a test's viewer, and how they are asked for. */
+/** Sample beliefs of the tests' viewer, and shorthands for asking about them. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"

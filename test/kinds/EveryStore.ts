@@ -12,7 +12,7 @@ type Law<S> = (
   check: (memory: S, store: MemoryStore.Service) => Effect.Effect<void, unknown>
 ) => void
 
-/** Each law on a store that is new and empty. */
+/** Declares each law of a kind once per store of `stores.ts`. Each law gets a new, empty store. */
 export const onEveryStore = <I, S>(
   name: string,
   tag: Context.Tag<I, S>,
@@ -33,7 +33,7 @@ export const onEveryStore = <I, S>(
   for (const [storeName, store] of Object.entries(stores)) on<unknown>(storeName, store)
 }
 
-/** One that lets others in between a read and what is written for it. */
+/** Returns the store with a `get` that yields before it returns, so that other fibers run between a caller's read and its write. */
 export const interleaved = (store: MemoryStore.Service): MemoryStore.Service => ({
   ...store,
   get: (viewer, ids) => Effect.tap(store.get(viewer, ids), () => Effect.yieldNow())
@@ -41,7 +41,7 @@ export const interleaved = (store: MemoryStore.Service): MemoryStore.Service => 
 
 export const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
-/** What somebody might ask. */
+/** Texts that a search must accept although a query parser might not: empty, operators, quotes, a lone surrogate, a NUL. */
 export const hostile = [
   "",
   "  ",

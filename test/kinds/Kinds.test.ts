@@ -337,7 +337,7 @@ describe("every kind", () => {
     }))
 
   law(
-    "answers as if it were empty from the expiresAt of all its records on",
+    "answers as if it were empty once all of its records have expired",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

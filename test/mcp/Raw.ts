@@ -1,4 +1,4 @@
-/** Requests over HTTP as no client of MCP would send them: any method, any header, any body. */
+/** HTTP requests that no MCP client would send: any method, any header, any body. */
 import * as Effect from "effect/Effect"
 import * as http from "node:http"
 import { text } from "node:stream/consumers"
@@ -7,7 +7,7 @@ export interface Answer {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly body: string
-  /** The message of JSON-RPC in the body, be it JSON or an event. */
+  /** The JSON-RPC message in the body, which is JSON or an event stream. */
   readonly json: any
 }
 
@@ -30,7 +30,7 @@ const parsed = (body: string): unknown => {
   }
 }
 
-/** Sends a request with the usual headers and those given, and waits for the whole answer; status 0: the connection ended. */
+/** Sends a request with the usual headers and the given ones; returns the whole answer. Status 0: the connection was closed. */
 export const ask = (
   url: string,
   { body, headers, method = "POST", path = "/mcp" }: Asked = {}
@@ -58,7 +58,7 @@ export const initialize = JSON.stringify({
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } }
 })
 
-/** Begins a session, and returns its headers. */
+/** Begins a session; returns its headers. */
 export const session = (url: string, headers: Readonly<Record<string, string>> = {}) =>
   Effect.map(ask(url, { headers, body: initialize }), (answer) => ({
     ...headers,

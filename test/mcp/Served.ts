@@ -1,4 +1,4 @@
-/** Servers of MCP in processes of their own, and the official client over both transports. */
+/** MCP servers in child processes, and the official client over both transports. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
@@ -16,12 +16,12 @@ import { made } from "../vault/Program.ts"
 
 const file = path.join(import.meta.dirname, "processes/mcp.mjs")
 
-/** The record of bob that the servers begin with. */
+/** The record of bob that each server starts with. */
 export const bobs = "01BBBBBBBBBBBBBBBBBBBBBBBB"
 export const secrets = /4711|sk-1234|safe/
 export const traces = /\n\s+at |\.m?[jt]s:\d+|node_modules/
 
-/** The output of a process, and a wait for a text in it. */
+/** The output of a process, with a way to wait for a text in it. */
 export interface Written {
   readonly text: () => string
   readonly has: (text: string) => Effect.Effect<void>
@@ -55,17 +55,17 @@ export interface Served {
   /** Ends when the process has ended. */
   readonly exit: Effect.Effect<number | null>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
-  /** The address that it serves over HTTP. */
+  /** The address of a server over HTTP. */
   readonly url: string
   /** The input of a server over stdio. */
   readonly write: (text: string) => Effect.Effect<void>
-  /** The process, where it serves over stdio. */
+  /** The process of a server over stdio. */
   readonly child: ChildProcess | undefined
 }
 
 export const promised = <A>(call: () => Promise<A>): Effect.Effect<A> => Effect.promise(call)
 
-/** Calls, and returns the code of the error and its message, or the result. */
+/** Calls a method; returns its result, or the error's code and message. */
 export const tried = <A>(
   call: () => Promise<A>
 ): Effect.Effect<A | { readonly code: number; readonly message: string }> =>
@@ -86,7 +86,7 @@ const connected = (transport: Transport) =>
     (client) => Effect.promise(() => client.close())
   )
 
-/** A server for ada over standard input and output. */
+/** Starts a server for ada over standard input and output. */
 export const stdio: Effect.Effect<Served, never, Scope.Scope> = Effect.gen(function*() {
   const transport = new StdioClientTransport({
     command: process.execPath,
@@ -115,7 +115,7 @@ export interface HttpProcess extends Omit<Served, "client" | "write" | "child"> 
   readonly connect: (token?: string) => Effect.Effect<Client, never, Scope.Scope>
 }
 
-/** A server over HTTP with these options; those of `processes/mcp.mjs`. */
+/** Starts a server over HTTP with these options of `processes/mcp.mjs`. */
 export const httpProcess = (options: object = {}): Effect.Effect<HttpProcess, never, Scope.Scope> =>
   Effect.gen(function*() {
     const child = yield* Effect.acquireRelease(
@@ -149,13 +149,13 @@ export const httpProcess = (options: object = {}): Effect.Effect<HttpProcess, ne
     }
   })
 
-/** A server for ada over HTTP, without tokens. */
+/** Starts a server for ada over HTTP, without tokens. */
 export const http: Effect.Effect<Served, never, Scope.Scope> = Effect.gen(function*() {
   const server = yield* httpProcess()
   return { ...server, client: yield* server.connect(), write: () => Effect.void, child: undefined }
 })
 
-/** A file with a token of ada and one of bob. */
+/** Makes a file with one token of ada and one of bob. */
 export const tokens = (folder: string) =>
   Effect.gen(function*() {
     const made = yield* Effect.forEach(["ada", "bob"], (userId) => McpTokens.generate(userId, Viewer.make({ userId })))

@@ -1,4 +1,4 @@
-/** What models have been seen to answer, and worse: for fuzzing the parsers. */
+/** Generators of a model's answers, well-formed and malformed, for fuzzing the parsers. */
 import * as FastCheck from "effect/FastCheck"
 
 const scalar = FastCheck.oneof(
@@ -32,7 +32,7 @@ const noise = FastCheck.oneof(
   FastCheck.fullUnicodeString({ maxLength: 8 })
 )
 
-/** JSON with `name` in it somewhere, amid prose, fences and other JSON, and cut anywhere. */
+/** Generates JSON in which the field `name` may occur, amid prose, fences and other JSON, truncated at any length. */
 export const answers = (name: string): FastCheck.Arbitrary<string> => {
   const json = FastCheck.oneof(
     { weight: 4, arbitrary: FastCheck.array(item, { maxLength: 5 }).map((items) => ({ [name]: items })) },

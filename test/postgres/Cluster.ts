@@ -1,4 +1,4 @@
-/** Clusters of their own, where the programs of a PostgreSQL are on this machine: what can be stopped, frozen and promoted. */
+/** PostgreSQL clusters for one test each, which can be stopped, suspended and promoted. Needs the server's programs on this machine. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,12 +14,12 @@ import { ask } from "./Server.ts"
 export interface Cluster {
   readonly url: string
   readonly port: number
-  /** Stops it, as an administrator does or, `immediate`, as a crash does. */
+  /** Stops the server: `fast` as an administrator does, `immediate` as in a crash. */
   readonly stop: (mode: "fast" | "immediate") => Effect.Effect<void>
   readonly start: Effect.Effect<void>
-  /** Begins a replica that follows it, and waits for it before each commit. */
+  /** Starts a synchronous replica, which the primary waits for before each commit. */
   readonly replica: Effect.Effect<Cluster, never, Scope.Scope>
-  /** Makes a replica a primary. */
+  /** Promotes a replica to primary. */
   readonly promote: Effect.Effect<void>
   /** Sends a signal to the server and all of its processes. */
   readonly signal: (signal: "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
@@ -34,7 +34,7 @@ const folders = (): ReadonlyArray<string> => {
 
 const isProgram = (file: string) => fs.existsSync(file)
 
-/** PostgreSQL does not run as root: its user does. */
+/** The user that PostgreSQL runs as if the tests run as root, which it refuses; else `undefined`. */
 const owner = (): { readonly uid: number; readonly gid: number } | undefined => {
   if (process.getuid?.() !== 0) return undefined
   const id = (flag: string) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }))
@@ -54,7 +54,7 @@ const found = (): Option.Option<{ readonly bin: string; readonly as: ReturnType<
 }
 const programs = found()
 
-/** Whether clusters can be had here: known when tests are collected, so that none is skipped. */
+/** Whether this machine can run clusters. Determined when tests are collected, so that none is skipped. */
 export const hasClusters: boolean = Option.isSome(programs)
 
 const run = (program: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
@@ -69,7 +69,7 @@ const run = (program: string, args: ReadonlyArray<string>, env: Readonly<Record<
     )
   })
 
-/** A folder of the server's user, gone with the scope. */
+/** Makes a folder that the server's user owns, until the scope closes. */
 const folder = Effect.acquireRelease(
   Effect.sync(() => {
     const root = fs.mkdtempSync(path.join(os.tmpdir(), "memory-pg-"))
@@ -146,7 +146,7 @@ const replicaOf = (primary: Cluster): Effect.Effect<Cluster, never, Scope.Scope>
     return replica
   })
 
-/** Waits until a server says yes to a query. */
+/** Waits until a query returns true, polling every 20 ms. */
 export const until = (url: string, query: string): Effect.Effect<void> =>
   ask(url, query).pipe(
     Effect.repeat({ until: ([row]) => row?.[0] === true, schedule: Schedule.spaced("20 millis") }),
@@ -155,10 +155,10 @@ export const until = (url: string, query: string): Effect.Effect<void> =>
     Effect.withClock(realTime)
   )
 
-/** Servers take their time whatever the clock in force. */
+/** The real clock, since a server takes real time even under a `TestClock`. */
 const realTime = Clock.make()
 
-/** A cluster of its own, on which `postgres` needs no password; gone with the scope. */
+/** Starts a new cluster, on which `postgres` needs no password, until the scope closes. */
 export const throwAway: Effect.Effect<Cluster, never, Scope.Scope> = Effect.gen(function*() {
   const root = yield* folder
   const data = path.join(root, "data")

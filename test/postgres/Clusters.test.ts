@@ -127,7 +127,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("suspended makes calls fail with unavailable, lets interrupted calls end at once, and works again once resumed", () =>
+    it.scopedLive("while suspended makes calls fail with unavailable and interrupted calls end at once, and works again once resumed", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -264,7 +264,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("stopped leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
+    it.scopedLive("once stopped leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica

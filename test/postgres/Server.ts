@@ -1,6 +1,7 @@
 /**
- * The PostgreSQL that serves the tests: the one that `EFFECT_MEMORY_TEST_PG_URL` names, else one of this machine, else PGlite,
- * which is PostgreSQL in WebAssembly and needs nothing; `EFFECT_MEMORY_TEST_PG_URL=pglite` takes that one where there are others. Chosen when a test file is collected, so that no test is skipped.
+ * The PostgreSQL that the tests run on: the one that `EFFECT_MEMORY_TEST_PG_URL` names, else one of this machine, else PGlite, which is
+ * PostgreSQL in WebAssembly and needs no installation. `EFFECT_MEMORY_TEST_PG_URL=pglite` forces PGlite. It is chosen when a test file
+ * is collected, so that no test is skipped.
  */
 import * as Reactivity from "@effect/experimental/Reactivity"
 import * as PgClient from "@effect/sql-pg/PgClient"
@@ -16,7 +17,7 @@ export interface Server {
   readonly name: "EFFECT_MEMORY_TEST_PG_URL" | "the server of this machine" | "PGlite"
   /** The version that the server states. */
   readonly version: string
-  /** The address of the server; `undefined` for PGlite, of which each store has a server of its own. */
+  /** The address of the server; `undefined` for PGlite, where each store has its own server. */
   readonly url: string | undefined
 }
 
@@ -24,7 +25,7 @@ export interface Server {
 export interface Place {
   readonly url: Redacted.Redacted
   readonly schema: string
-  /** Connections that the server has for a store. */
+  /** Maximum number of connections of a store. */
   readonly maxConnections: number
 }
 
@@ -35,7 +36,7 @@ export const connect = (url: string) =>
     Reactivity.layer
   )
 
-/** Runs statements, one after another, on a connection of their own, and returns the rows of the last, as arrays. */
+/** Runs statements in order on a new connection; returns the rows of the last as arrays. */
 export const ask = (url: string, ...statements: ReadonlyArray<string>) =>
   Effect.scoped(Effect.gen(function*() {
     const sql = yield* connect(url)
@@ -62,7 +63,7 @@ const found: Effect.Effect<Server> = Effect.gen(function*() {
 
 export const server: Server = await Effect.runPromise(found)
 
-/** Describes the server that served, once in a run. */
+/** Describes the server that the tests ran on; printed once per run. */
 export const report = (): string =>
   `postgres tests: ${server.name} (${server.version})${
     server.url === undefined
@@ -70,7 +71,7 @@ export const report = (): string =>
       : ""
   }`
 
-/** The url with settings that each connection begins with. */
+/** Adds settings to a URL that each connection starts with. */
 export const withSettings = (url: string, ...settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -83,10 +84,10 @@ let places = 0
 
 const quoted = (schema: string): string => `"${schema.replaceAll("\"", "\"\"")}"`
 
-/** Schemas that no store uses, each emptied: making the tables takes longer than most tests. */
+/** Emptied schemas that no store uses at the moment. They are reused, since creating the tables takes longer than most tests. */
 const spareSchemas: Array<string> = []
 
-/** A connection that stays open as long as the process, since connecting takes longer than what it is asked. */
+/** Connections by URL that stay open until the process ends, since connecting takes longer than most statements. */
 const standing = new Map<string, Promise<PgClient.PgClient>>()
 const standingAt = (url: string) =>
   Effect.promise(() => {
@@ -96,7 +97,7 @@ const standingAt = (url: string) =>
     return known
   })
 
-/** Erases the rows of a store's tables; `false` where the schema is to be dropped, since it has no tables of this release. */
+/** Deletes the rows of a store's tables; returns `false` if the schema has no tables, so that it must be dropped. */
 const empty = (url: string, schema: string) =>
   Effect.gen(function*() {
     const sql = yield* standingAt(url)
@@ -109,7 +110,7 @@ const empty = (url: string, schema: string) =>
     return true
   })
 
-/** An empty schema, taken by one store at a time. */
+/** An empty schema of a server, until the scope closes. One store at a time uses it. */
 const ofServer = (url: string): Effect.Effect<Place, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
@@ -136,7 +137,7 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-/** Drops what processes that have ended left behind. */
+/** Drops the schemas of test processes that have ended. */
 const tidy = (url: string) =>
   Effect.gen(function*() {
     const schemas = yield* ask(url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'memory\\_test\\_%'")
@@ -146,7 +147,7 @@ const tidy = (url: string) =>
   })
 if (server.url !== undefined) await Effect.runPromise(Effect.option(tidy(server.url)))
 
-/** Servers of PGlite that no store uses. Each has one schema, since all of its connections are one session. */
+/** PGlite servers that no store uses at the moment. Each has one schema, since all of its connections share one session. */
 const spare: Array<Lite> = []
 
 interface Lite {
@@ -178,14 +179,14 @@ const ofLite: Effect.Effect<Place, never, Scope.Scope> = Effect.map(
   ({ url }) => ({ url: Redacted.make(url), schema: "public", maxConnections: 1 })
 )
 
-/** An empty place for a store, cleared when the scope closes. Several stores may share it, except on PGlite. */
+/** An empty place for a store, cleared when the scope closes. On a real server several stores may share it. */
 export const place: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend(() =>
   server.url === undefined ? ofLite : ofServer(server.url)
 )
 
 /**
- * A store of which every build is empty and has a schema of its own while its scope is open. No other process writes into it, and a
- * law that goes on by days would look for its writes at every poll.
+ * A layer whose every build makes an empty store in its own schema. It polls hourly, since no other process writes there, and laws that
+ * advance the clock by days would otherwise poll all along.
  */
 export const postgres: Layer.Layer<MemoryStore, MemoryError> = Layer.unwrapScoped(
   Effect.map(place, (place) => Postgres.layer({ ...place, poll: "1 hour" }))

@@ -1,4 +1,4 @@
-/** Helpers of the PostgreSQL tests: stores on a place, statements past them, and a check that errors give nothing away. */
+/** Helpers of the PostgreSQL tests: opening stores, running statements beside them, and checking that errors leak no secret. */
 import * as Reactivity from "@effect/experimental/Reactivity"
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert } from "@effect/vitest"
@@ -16,17 +16,17 @@ import { Postgres } from "../../src/postgres.ts"
 import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
 import { ask, type Place, server } from "./Server.ts"
 
-/** Whether several connections, and several stores in one place, can be had. */
+/** Whether the tests run on a real server, which allows several connections and several stores per place; PGlite does not. */
 export const isReal = server.url !== undefined
 
-/** A store, until the scope closes. */
+/** Opens a store until the scope closes. */
 export const opened = (
   place: Place,
   options: Partial<Postgres.Options> = {}
 ): Effect.Effect<Service, MemoryError, Scope.Scope> =>
   Effect.map(Layer.build(Postgres.layer({ ...place, ...options })), Context.get(MemoryStore))
 
-/** A place of a cluster. */
+/** The place of a schema in a cluster. */
 export const placeOf = (url: string, schema: string): Place => ({
   url: Redacted.make(url),
   schema,
@@ -35,7 +35,7 @@ export const placeOf = (url: string, schema: string): Place => ({
 
 let schemas = 0
 
-/** A schema that is not there yet, dropped when the scope closes; for those who do not leave the tables as they were. */
+/** A schema that does not exist yet, dropped when the scope closes; for tests that change the tables themselves. */
 export const noSchema: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend(() => {
   const schema = `memory_test_${process.pid}_own_${schemas++}`
   return Effect.acquireRelease(
@@ -44,11 +44,11 @@ export const noSchema: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend
   )
 })
 
-/** Runs statements in the schema of a place, past its store, and returns the rows of the last. */
+/** Runs statements in the schema of a place, not through its store; returns the rows of the last. */
 export const raw = ({ schema, url }: Place, ...statements: ReadonlyArray<string>) =>
   Effect.orDie(ask(Redacted.value(url), `SET search_path TO "${schema}"`, ...statements))
 
-/** A connection with an open transaction that ran the statements, rolled back when the scope closes. */
+/** Opens a connection with an open transaction, and runs the statements in it. Rolls back when the scope closes. */
 export const holding = ({ schema, url }: Place, ...statements: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const sql = yield* Effect.provide(PgClient.make({ url, maxConnections: 1 }), Reactivity.layer)
@@ -61,10 +61,10 @@ export const holding = ({ schema, url }: Place, ...statements: ReadonlyArray<str
     return run
   }).pipe(Effect.orDie)
 
-/** Servers take their time whatever the clock in force. */
+/** The real clock, since a server takes real time even under a `TestClock`. */
 const realTime = Clock.make()
 
-/** Waits until it holds. A test that hangs is ended by Vitest. */
+/** Waits until the condition holds, polling every 10 ms. Vitest's timeout ends a test that hangs. */
 export const eventually = <E, R>(condition: Effect.Effect<boolean, E, R>): Effect.Effect<void, E, R> =>
   condition.pipe(
     Effect.repeat({ until: (holds) => holds, schedule: Schedule.spaced("10 millis") }),
@@ -72,21 +72,21 @@ export const eventually = <E, R>(condition: Effect.Effect<boolean, E, R>): Effec
     Effect.asVoid
   )
 
-/** The place by a URL that gives its connections a name, so that they are told from those of other tests. */
+/** Returns the place with an `application_name`, so that its connections can be told from those of other tests. */
 export const named = (at: Place): Place => {
   const url = new URL(Redacted.value(at.url))
   url.searchParams.set("application_name", at.schema)
   return { ...at, url: Redacted.make(url.href) }
 }
 
-/** Waits until a connection to a named place waits for a lock. */
+/** Waits until a connection of a named place waits for a lock. */
 export const someoneWaits = (at: Place) =>
   eventually(Effect.map(
     raw(at, `SELECT count(*) > 0 FROM pg_stat_activity WHERE ${isOf(at)} AND wait_event_type = 'Lock'`),
     ([row]) => row?.[0] === true
   ))
 
-/** Ends every connection to a named place, by one that does not have its name. */
+/** Terminates every connection of a named place, from a connection without that name. */
 export const dropConnections = (at: Place) => {
   const url = new URL(Redacted.value(at.url))
   url.searchParams.delete("application_name")
@@ -95,7 +95,7 @@ export const dropConnections = (at: Place) => {
 
 const isOf = ({ schema }: Place): string => `application_name = '${schema}' AND pid <> pg_backend_pid()`
 
-/** Everything that can be printed of an error. */
+/** Returns all text that printing an error in any way can show. */
 const printed = (error: unknown): string =>
   [
     String(error),
@@ -107,7 +107,7 @@ const printed = (error: unknown): string =>
     error instanceof Error ? `${error.stack} ${inspect(error.cause, { depth: null, showHidden: true })}` : ""
   ].join("\n")
 
-/** Holds that nothing of these texts can be printed of the error. */
+/** Asserts that no way of printing the error shows one of these secrets. */
 export const isSilent = (error: unknown, ...secrets: ReadonlyArray<string>): void => {
   const all = printed(error)
   for (const secret of secrets) assert.notInclude(all, secret)

@@ -149,7 +149,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(compounds(text), terms)
   })
 
-  it("is not the default: the default tokenizer splits compounds", () => {
+  it("is not the default: the default tokenizer does not keep compounds whole", () => {
     assert.deepStrictEqual(tokenise("8.104.9 in src/index.ts and getUserName by R"), [
       "104",
       "src",

@@ -1,4 +1,4 @@
-/** Random records, queries and vectors in which everything meets that a search heeds. */
+/** Random records, queries and vectors that together use every field and every clause that a search takes into account. */
 import type { MemoryFilter, MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import type { MemoryScope } from "../../src/domain/MemoryScope.ts"
@@ -6,11 +6,11 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import { uniform } from "./vectors.ts"
 import { id, record, scopes as someScopes } from "./world.ts"
 
-/** The model of the vectors, and their length. */
+/** Name of the embedding model of the vectors; `dimensions` is their length. */
 export const model = "m"
 export const dimensions = 8
 
-/** A source of chance that repeats itself. */
+/** Makes a seeded random generator with helpers. */
 export const random = (seed: number) => {
   const next = uniform(seed)
   const below = (n: number) => Math.floor(next() * n)
@@ -25,14 +25,14 @@ export const random = (seed: number) => {
 }
 export type Random = ReturnType<typeof random>
 
-/** The first of them often, the last of them rarely. */
+/** The vocabulary. Earlier words are drawn more often than later ones. */
 const words =
   ("tea coffee harbour boat Lisbon Berlin train ticket doctor violin lesson garden winter bread recipe budget " +
     "meeting deadline green black 京都 東京 café runner marathon knee surgeon passport visa flight").split(" ")
 const word = ({ next }: Random) => words[Math.floor(next() ** 2 * words.length)]!
 const textOf = (random: Random, most: number) => random.many(1 + random.below(most), () => word(random)).join(" ")
 
-/** Ada's scope is drawn twice as often as another. */
+/** The scopes of records. Ada's is drawn twice as often as each other one. */
 const scopes: ReadonlyArray<MemoryScope> = [{ userId: "ada" }, ...someScopes]
 export const viewers: ReadonlyArray<Viewer.Any> = [
   Viewer.system(),
@@ -47,7 +47,7 @@ export const viewers: ReadonlyArray<Viewer.Any> = [
 
 const feeling = ({ next }: Random) => ({ V: 2 * next() - 1, A: next(), D: next() })
 
-/** Makes a record, or one that says what another says. */
+/** Makes a record; with the probability `repeating` (0..1) it repeats the text of another record. */
 export const recordOf = (
   random: Random,
   n: number,
@@ -124,13 +124,13 @@ export const queryOf = (random: Random): MemoryQuery => {
   }
 }
 
-/** Around few centres, and often the same. */
+/** Makes a vector near one of four centres. Components are multiples of 0.25, so that equal vectors are common. */
 export const vectorOf = ({ below, next }: Random): Array<number> => {
   const centre = below(4)
   return Array.from({ length: dimensions }, (_, i) => (i % 4 === centre ? 1 : 0) + Math.round((next() - 0.5) * 4) / 4)
 }
 
-/** Worlds that differ in how many records there are, and how many of them repeat another. */
+/** Parameters of the worlds: number of records, and the share of them (0..1) that repeat another. */
 export const worlds = [
   { seed: 1, size: 60, repeating: 0.3 },
   { seed: 2, size: 300, repeating: 0.2 },

@@ -1,7 +1,7 @@
-/** Vectors by a seeded generator. */
+/** Random vectors from a seeded generator. */
 import { Embeddings } from "../../src/ranking/VectorIndex.ts"
 
-/** Mulberry32: 0..1. */
+/** Returns a Mulberry32 generator of uniform numbers, 0 up to 1. */
 export const uniform = (seed: number) => (): number => {
   seed = (seed + 0x6d2b79f5) | 0
   let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
@@ -9,13 +9,13 @@ export const uniform = (seed: number) => (): number => {
   return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
 }
 
-/** Normally distributed, by Box and Muller. */
+/** Returns a generator of normally distributed numbers, by the Box-Muller transform. */
 export const gaussian = (seed: number) => {
   const next = uniform(seed)
   return (): number => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next())
 }
 
-/** Around so many centres; 0: around none. */
+/** Makes vectors that lie around a number of centres; 0: around none. */
 export const scattered = (count: number, dimensions: number, clusters: number, seed: number): Array<Float32Array> => {
   const next = gaussian(seed)
   const centres = Array.from({ length: clusters }, () => Float32Array.from({ length: dimensions }, next))
@@ -28,7 +28,7 @@ export const scattered = (count: number, dimensions: number, clusters: number, s
   })
 }
 
-/** Embeddings that count how often a vector is looked up. */
+/** Embeddings that count the lookups of vectors. */
 export class CountedEmbeddings extends Embeddings {
   looked = 0
   override get(model: string, hash: string) {

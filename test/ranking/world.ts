@@ -1,4 +1,4 @@
-/** A small world in which everything meets, and what should be found in it: the naive way, from `bm25` and the domain. */
+/** Random records and queries of a small vocabulary, and the expected answers: computed from `bm25` and the domain without an index. */
 import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import { createRequire } from "node:module"
@@ -133,7 +133,7 @@ export const query: FastCheck.Arbitrary<MemoryFilter.MemoryQuery> = fields({
   budget: rarely(integer({ min: 1, max: 40 }))
 })
 
-/** The library itself is shown what is expired, and what is no longer true. */
+/** Returns the records that the viewer may see. Expired records are visible to the library's own viewer only. */
 export const seen = (
   records: Iterable<MemoryRecord.MemoryRecord>,
   viewer: Viewer.Any,
@@ -156,7 +156,10 @@ export const listed = (
 
 type Scored = Bm25.Scored<MemoryRecord.MemoryRecord>
 
-/** What the words of a query find, ranked: the formulas, looked up the slow way. For a world of a few records, none of them named. */
+/**
+ * The expected ranking by words: the ranker's formulas, computed by comparing each record with every other. Supports a few records, none
+ * of which is addressed by name.
+ */
 export const ranked = (
   visible: ReadonlyArray<MemoryRecord.MemoryRecord>,
   { asOf, text = "", weights = {} }: MemoryFilter.MemoryQuery,
@@ -182,7 +185,7 @@ export const ranked = (
     }
   })
   const scores = new Map(own.map(({ id, score }) => [id, score]))
-  /** The other turns so many places away. */
+  /** Returns the other turns of the record's session at these distances in sequence numbers. */
   const near = (record: MemoryRecord.MemoryRecord, distances: ReadonlyArray<number>) =>
     visible.filter((other) =>
       sessionOf(record) !== undefined && sessionOf(other) === sessionOf(record) &&
@@ -220,7 +223,10 @@ export const ranked = (
   return candidates.map((record) => ({ id: record, score: rank(signalsOf(record), most) }))
 }
 
-/** `[id, score]` of the hits, and how many were cut off by limit and budget. `isPlain`: no record has more than words to rank it. */
+/**
+ * The expected hits as `[id, score]`, and the counts of matches cut off by limit and budget. With `isPlain` records are ranked by words
+ * alone.
+ */
 export const found = (
   records: Iterable<MemoryRecord.MemoryRecord>,
   viewer: Viewer.Any,
@@ -246,7 +252,7 @@ export const found = (
   return cut(matching, query, query.text !== undefined && query.fold !== false)
 }
 
-/** Best first, by limit and budget. */
+/** Takes the best matches, by limit and budget. */
 export const cut = (
   matching: ReadonlyArray<{ readonly id: MemoryRecord.MemoryRecord; readonly score: number }>,
   query: MemoryFilter.MemoryQuery,

@@ -1,4 +1,4 @@
-/** A SQLite file on a real disk: where it lies, how it is opened, and the programs that share it. */
+/** Helpers of the SQLite tests: a file on a real disk, stores in it, and the programs that share it. */
 import * as Reactivity from "@effect/experimental/Reactivity"
 import * as SqliteClient from "@effect/sql-sqlite-node/SqliteClient"
 import { assert } from "@effect/vitest"
@@ -22,31 +22,31 @@ import { type Program, program } from "../vault/Program.ts"
 export const bob = Viewer.make({ agentId: "Bob" })
 export const draft = (body: string) => ({ scope: { agentId: "Bob" }, kind: "reference", body })
 
-/** Path of a file that is not there yet, in a folder of its own that is gone with the scope. */
+/** Path of a file that does not exist yet, in a folder that is removed when the scope closes. */
 export const file: Effect.Effect<string, never, Scope.Scope> = Effect.map(place, (root) => path.join(root, "memory.db"))
 
-/** A store in the file, until the scope closes. */
+/** Opens a store in the file until the scope closes. */
 export const opened = (
   filename: string,
   options: Partial<Sqlite.Options> = {}
 ): Effect.Effect<MemoryStore.Service, MemoryError, Scope.Scope> =>
   Effect.map(Layer.build(Sqlite.layer({ filename, ...options })), Context.get(MemoryStore.MemoryStore))
 
-/** Another store, in memory and empty. */
+/** An empty in-memory store. */
 export const inMemory: Effect.Effect<MemoryStore.Service, never, Scope.Scope> = Effect.map(
   Layer.build(Layer.fresh(MemoryStore.layerInMemory)),
   Context.get(MemoryStore.MemoryStore)
 )
 
-/** Every record that Bob sees. */
+/** Returns every record that Bob sees. */
 export const all = (store: MemoryStore.Service): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError> =>
   Effect.map(Stream.runCollect(store.stream(bob, { limit: 1_000 })), Chunk.toReadonlyArray)
 
-/** The bodies of these records, sorted. */
+/** Returns the bodies of the records, sorted. */
 export const bodies = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
   records.map(({ body }) => body).sort()
 
-/** Runs statements on the file, past the store, on a connection that is closed then. Returns the rows of the last. */
+/** Runs statements on the file, not through the store, on a connection that is closed afterwards; returns the rows of the last. */
 export const raw = (filename: string, ...statements: ReadonlyArray<string>) =>
   Effect.scoped(Effect.gen(function*() {
     const sql = yield* SqliteClient.make({ filename, disableWAL: true })
@@ -55,7 +55,7 @@ export const raw = (filename: string, ...statements: ReadonlyArray<string>) =>
     return rows
   })).pipe(Effect.provide(Reactivity.layer), Effect.orDie)
 
-/** Checks that SQLite finds no damage, and that what is counted beside the rows is what they are. */
+/** Asserts that SQLite's integrity check passes, and that the stored counts equal the counts of the rows. */
 export const sound = (filename: string) =>
   Effect.gen(function*() {
     assert.deepStrictEqual(yield* raw(filename, "PRAGMA integrity_check"), [{ integrity_check: "ok" }])
@@ -79,7 +79,7 @@ export const sound = (filename: string) =>
     assert.deepStrictEqual(partitions, held)
   })
 
-/** Checks that a store answers these questions as one that is made of the same records now. */
+/** Asserts that a store ranks these queries like a new store with the same records. */
 export const answersAsNew = (
   store: MemoryStore.Service,
   copy: MemoryStore.Service,
@@ -95,7 +95,7 @@ export const answersAsNew = (
     assert.deepStrictEqual(yield* answers(store), yield* answers(copy))
   })
 
-/** The bytes of each file of a folder, by name. */
+/** Returns the bytes of each file of a folder, by name, in base64. */
 export const bytesOf = (folder: string): ReadonlyArray<readonly [string, string]> =>
   fs.readdirSync(folder).sort().map((name) => [name, fs.readFileSync(path.join(folder, name), "base64")])
 
@@ -109,11 +109,11 @@ const Reply = Schema.Struct({
   died: Schema.optional(Schema.String)
 })
 
-/** A process that does what it is told: see `processes/peer.mjs`. */
+/** A process that executes commands on a store: see `processes/peer.mjs`. */
 export interface Peer {
-  /** Has it do something, and waits for the answer. */
+  /** Sends a command; returns the reply. */
   readonly ask: (op: string, ...args: ReadonlyArray<unknown>) => Effect.Effect<typeof Reply.Type>
-  /** The same, where it has to succeed. */
+  /** Sends a command that must succeed; returns its result. */
   readonly tell: (op: string, ...args: ReadonlyArray<unknown>) => Effect.Effect<unknown>
   readonly process: Program<typeof Reply.Type>
 }

@@ -94,7 +94,7 @@ describe("an interrupted call of a SQLite store", () => {
       yield* sound(filename)
     }))
 
-  it.scoped("that builds the layer leaves a file that opens", () =>
+  it.scoped("that builds the layer leaves a file that the next build opens", () =>
     Effect.gen(function*() {
       for (let steps = 0;; steps += times(151, 7)) {
         const filename = yield* file
@@ -108,7 +108,7 @@ describe("an interrupted call of a SQLite store", () => {
       }
     }))
 
-  it.scopedLive("that waits for another process stops waiting and writes nothing", () =>
+  it.scopedLive("that waits for another process's lock stops waiting and writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -128,8 +128,10 @@ describe("an interrupted call of a SQLite store", () => {
       yield* store.put(bob, [draft("after")])
       assert.deepStrictEqual(bodies(yield* all(store)), ["after"])
     }).pipe(Effect.provide(Reactivity.layer)))
+})
 
-  it.scopedLive("is not needed while another process has locked the file: opening waits and then succeeds", () =>
+describe("opening a SQLite file that another process has locked", () => {
+  it.scopedLive("waits until it is free, and fails with unavailable where the patience is too short", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })

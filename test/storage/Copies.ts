@@ -1,4 +1,4 @@
-/** Stores with a life behind them, and what they hold, for the laws of `Copy`. */
+/** Stores filled by random operations, and comparisons of their contents, for the laws of `Copy`. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -29,7 +29,7 @@ export const faulty = (store: MemoryStore.Service, ...plan: ReadonlyArray<Faulty
 export const readerOf = (store: MemoryStore.Service) => Option.getOrThrow(store.reader)
 export const vectorsOf = (store: MemoryStore.Service) => Option.getOrThrow(store.vectors)
 
-/** All rows of a tenant as they are, tombstones among them, in the order of ids. */
+/** All rows of a tenant, tombstones included, in the order of ids. */
 export const rowsOf = ({ page, read }: Reader, tenant: string) =>
   Effect.gen(function*() {
     const sight = { tenant, visibility: { _tag: "All" as const }, now: -Infinity }
@@ -41,7 +41,7 @@ export const rowsOf = ({ page, read }: Reader, tenant: string) =>
     return (yield* read(tenant, ids)).map(Option.getOrThrow)
   })
 
-/** Everything that a store holds: each tenant's rows, revisions, vectors and uses, as canonical JSON. */
+/** The contents of a store: each tenant's rows, revisions, vectors and uses, as canonical JSON. */
 export const holdings = (store: MemoryStore.Service, tenants?: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const reader = readerOf(store)
@@ -77,11 +77,11 @@ export const equal = (one: MemoryStore.Service, other: MemoryStore.Service, tena
     assert.deepStrictEqual(yield* holdings(one, tenants), yield* holdings(other, tenants))
   })
 
-/** A vector that only this hash has, of a model's dimensions. */
+/** Makes a vector that depends on the hash only. */
 export const vectorOf = (hash: string, dimensions: number) =>
   Float32Array.from({ length: dimensions }, (_, n) => Math.sin(Number.parseInt(hash.slice(n, n + 6), 16)) + 2)
 
-/** Embeds what waits, by two models, the second one half of it. */
+/** Attaches vectors of two models to the pending texts: of the first to all, of the second to every other one. */
 export const embed = (store: MemoryStore.Service, tenant: string) =>
   Effect.gen(function*() {
     for (const [model, dimensions, every] of [["m", 3, 1], ["Größe/7", 5, 2]] as const) {
@@ -93,7 +93,7 @@ export const embed = (store: MemoryStore.Service, tenant: string) =>
 
 export const tenants = ["default", "ACME/é", "zeta"]
 
-/** A random life of three tenants: put, changed, forgotten, restored, purged, closed, expired, used and embedded. */
+/** Random operations of three tenants: records are put, updated, forgotten, restored, purged, closed, expired, used and embedded. */
 const live = (store: MemoryStore.Service, steps: number) =>
   Effect.gen(function*() {
     for (const tenant of tenants) {
@@ -170,5 +170,5 @@ export const lived = (
     return made
   })
 
-/** The first characters of a text, whole ones. */
+/** Returns the first code points of a text. */
 export const startOf = (text: string, length: number) => Array.from(text).slice(0, length).join("")

@@ -27,7 +27,7 @@ const step = oneof(
 )
 
 describe("the pending texts of a tenant", () => {
-  it("and the vectors erased with a text are, after random changes, those found by reading every record", () => {
+  it("are, after random changes, those found by reading every record, as are the vectors that erase keeps", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(
@@ -102,7 +102,7 @@ describe("the pending texts of a tenant", () => {
     assert.isAbove(pending, 5_000)
   })
 
-  it("are computed with one lookup of a vector per text, however often they are asked for", () => {
+  it("cost one lookup of a vector per text, however often they are asked for", () => {
     const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))

@@ -1,4 +1,4 @@
-/** Engines to hold the library and the engines themselves to what the contract of an engine says. */
+/** Wrapped engines for tests: they check bounds, delay, or lack optional capabilities of the contract of `Engine`. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -10,12 +10,12 @@ import { type Engine, makeTenantLocks } from "../../src/storage/Engine.ts"
 import * as MemoryEngine from "../../src/storage/internal/MemoryEngine.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
-/** An engine in memory, empty. */
+/** An empty engine in memory. */
 export const inMemory: Effect.Effect<Engine> = Effect.gen(function*() {
   return MemoryEngine.make({ kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
 })
 
-/** A store on an engine in memory that is wrapped. Each build is another. */
+/** A store on a wrapped in-memory engine. Each build makes a new engine. */
 export const layerOf = (wrap: (engine: Engine) => Engine): Layer.Layer<MemoryStore.MemoryStore> =>
   Layer.scoped(
     MemoryStore.MemoryStore,
@@ -25,14 +25,14 @@ export const layerOf = (wrap: (engine: Engine) => Engine): Layer.Layer<MemorySto
     )
   )
 
-/** A call of an engine: its name, how many rows it asked for, and how many it was given. */
+/** A call of an engine: the operation, the number of rows asked for, and the number of rows returned. */
 export interface Call {
   readonly op: string
   readonly asked: number
   readonly given: number
 }
 
-/** Notes each call in `calls`, and dies where an engine gives more than the bound of its contract. */
+/** Records each call in `calls`. Dies if the engine returns more than the bound of its contract. */
 export const counting = (engine: Engine, calls: Array<Call>): Engine => {
   const note = (op: string, asked: number, given: number) => {
     calls.push({ op, asked, given })
@@ -79,7 +79,7 @@ export const counting = (engine: Engine, calls: Array<Call>): Engine => {
   }
 }
 
-/** Takes 10 ms for each transaction of a tenant, one after the other. */
+/** Delays each transaction by 10 ms. Transactions of one tenant run one after the other. */
 export const slow = (engine: Engine): Engine => {
   const locks = makeTenantLocks()
   return {
@@ -90,8 +90,8 @@ export const slow = (engine: Engine): Engine => {
 }
 
 /**
- * Does not count beyond what it returns, as an index that prunes its postings or walks a graph of vectors: it says so, and its
- * numbers are at least.
+ * Does not count matches beyond those that it returns, as engines that prune postings or search vectors approximately: its counts are
+ * lower bounds, and it reports them as inexact.
  */
 export const inexact = (engine: Engine): Engine => ({
   ...engine,
@@ -107,7 +107,7 @@ export const inexact = (engine: Engine): Engine => ({
   }
 })
 
-/** Keeps the fingerprint of the analyzer that its terms were made by, as an engine does whose index outlives the process. */
+/** Stores the fingerprint of the analyzer that its terms were made by, as an engine with a persistent index does. */
 export const indexed = (engine: Engine, made: { analyzer: string | undefined; entries: number }): Engine => ({
   ...engine,
   analyzer: Effect.sync(() => made.analyzer),

@@ -1,4 +1,4 @@
-/** Files of `MemoryJsonl` as text, for the laws of import and export. */
+/** `MemoryJsonl` files as text, for the laws of import and export. */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -9,11 +9,11 @@ import { stores } from "../stores.ts"
 
 export const sqlite = built(stores.sqlite)
 
-/** The file of a store. */
+/** Exports a store as a text. */
 export const written = (store: MemoryStore.Service, options?: MemoryJsonl.WriteOptions) =>
   Effect.map(Stream.runCollect(MemoryJsonl.write(store, options)), (lines) => Chunk.toReadonlyArray(lines).join(""))
 
-/** A text as bytes, in pieces of a size that fits no line. */
+/** A text as bytes, in chunks of `size` bytes, whose boundaries can fall within lines and characters. */
 export const bytes = (text: string, size = 1_000) => {
   const all = new TextEncoder().encode(text)
   return Stream.fromIterable(
@@ -21,9 +21,9 @@ export const bytes = (text: string, size = 1_000) => {
   )
 }
 
-/** Reads a file into a store. */
+/** Imports a text into a store. */
 export const read = (store: MemoryStore.Service, text: string, options?: MemoryJsonl.ReadOptions) =>
   MemoryJsonl.read(store, bytes(text), options)
 
-/** The lines of a file, each with its line feed. */
+/** The lines of a text, each with its line feed. */
 export const linesOf = (text: string) => text.split("\n").slice(0, -1).map((line) => `${line}\n`)

@@ -67,7 +67,7 @@ describe("data of a newer release", () => {
 
   for (const row of ["messages", "plan", "session"]) {
     law(
-      `in an outbox's ${row} row prevents the outbox and a purge, and no row changes`,
+      `in an outbox's ${row} row prevents the outbox from opening and a purge from running, and no row changes`,
       (root) =>
         Effect.gen(function*() {
           const { store } = yield* opened(path.join(root, "vault"))

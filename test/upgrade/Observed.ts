@@ -1,4 +1,4 @@
-/** Observes a vault: all answers that its viewers get, as JSON that two releases can be compared by. */
+/** Observes a vault: all answers that its viewers get, as JSON, so that those of two releases can be compared. */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

@@ -1,4 +1,4 @@
-/** Node's file system with something done before each of its calls. */
+/** Node's file system with an effect that runs before each of its calls. */
 import { NodeContext } from "@effect/platform-node"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -8,8 +8,8 @@ import * as Layer from "effect/Layer"
 import { reached } from "./Place.ts"
 
 /**
- * Runs `before` ahead of every call that goes to the disk, those of the heartbeat too. Where it fails the call fails, and a
- * write after half of it.
+ * Runs `before` ahead of every disk call, those of the lock's heartbeat included. If it fails, the call fails, and a write has then
+ * written half of its bytes.
  */
 export const calling = (
   before: (method: string, at: string) => Effect.Effect<void, PlatformError>

@@ -156,7 +156,7 @@ describe("a lock on a disk that gives each name of a file its own inode number",
     }))
 })
 
-describe("leftover files of an ended writer folder", () => {
+describe("what is left in the place where a writer's turn was ended", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -170,7 +170,7 @@ describe("leftover files of an ended writer folder", () => {
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`do not prevent ending the next folder of the same process: ${name}`, () =>
+    it.scopedLive(`does not prevent ending the writer's next turn: ${name}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -191,7 +191,7 @@ describe("leftover files of an ended writer folder", () => {
   }
 })
 
-describe("a live process whose folder below turns is deleted", () => {
+describe("a live process whose turn folder is deleted", () => {
   const turns = (root: string) => path.join(root, ".effect-memory/turns")
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))

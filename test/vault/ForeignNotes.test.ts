@@ -97,8 +97,8 @@ describe("an update of a hand-written note", () => {
     ...{ metadata: { seen: 1 }, links: [{ to: idOf("x"), type: "knows", weight: 0.5 }], data: { a: 1 } }
   }
   const { kind: _, ...patch } = sidecar
-  law("that changes fields without a property leaves a note without frontmatter byte for byte as it is", plain, patch, plain)
-  law("that changes fields without a property leaves unparsable frontmatter as it is", "---\na: b: c\n---\nSow.\n", {
+  law("that changes fields with no property of their own leaves a note without frontmatter byte for byte as it is", plain, patch, plain)
+  law("that changes fields with no property of their own leaves unparsable frontmatter as it is", "---\na: b: c\n---\nSow.\n", {
     importance: 0.9
   }, "---\na: b: c\n---\nSow.\n")
   law("of importance leaves an empty file empty", "", { importance: 0.9 }, "")

@@ -174,9 +174,9 @@ describe("a file of a group commit that is edited by hand", () => {
   }
 })
 
-describe("a group commit that falls back to single writes because one file cannot be written,", () => {
-  for (const [title, outcome] of [["fails", "fails"], ["goes to another process", "goes"]] as const) {
-    it.scopedLive(`and for one writer of which the read of the files ${title}, tells the others the right outcome`, () =>
+describe("a group commit that falls back to single writes because one file cannot be written", () => {
+  for (const [title, outcome] of [["cannot read its files", "fails"], ["loses the lock to another process", "goes"]] as const) {
+    it.scopedLive(`tells every writer its own outcome, also if one then ${title}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }

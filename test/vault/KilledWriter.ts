@@ -1,4 +1,4 @@
-/** A process that writes until it is killed, again and again, while another one reads; and what it acknowledged. */
+/** A writer process that is killed again and again while a reader process reads, and the batches that it acknowledged. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -12,17 +12,17 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { id } from "../../src/testing/Sample.ts"
 import { eachVault, program } from "./Program.ts"
 
-/** Names and versions; 0 = forgotten, -1 = purged. */
+/** Versions by name; 0: forgotten, -1: purged. */
 const Changes = Schema.Record({ key: Schema.String, value: Schema.Int })
 
-/** What `processes/writer.mjs` says. */
+/** A line of the output of `processes/writer.mjs`. */
 export const Line = Schema.Union(
   Schema.Struct({ ready: Schema.Int }),
   Schema.Struct({ will: Changes }),
   Schema.Struct({ did: Changes })
 )
 
-/** What `processes/reader.mjs` says. */
+/** A line of the output of `processes/reader.mjs`. */
 const Seen = Schema.Union(
   Schema.Struct({ ready: Schema.Int }),
   Schema.Struct({ reads: Schema.Int, wrong: Schema.Array(Schema.String) })
@@ -31,14 +31,14 @@ const Seen = Schema.Union(
 /** The viewer that the writer writes as. */
 export const viewer = Viewer.make({ agentId: "Bob" })
 
-/** A store that was opened after its writer was killed. */
+/** A store that was opened after its writer was killed, and its contents. */
 export interface Round<O> {
-  /** Path of what the writer writes. */
+  /** Path of the vault or file that the writer writes to. */
   readonly at: string
   readonly opened: O
-  /** What is there. Each body begins with a name and a version. */
+  /** The live records. Each body begins with a name and a version. */
   readonly records: ReadonlyArray<MemoryRecord>
-  /** Version of each name that is there. */
+  /** Version of each name that has a live record. */
   readonly found: ReadonlyMap<string, number>
   /** Names that were purged. */
   readonly purged: ReadonlySet<string>
@@ -47,16 +47,19 @@ export interface Round<O> {
 export interface Options<O extends { readonly store: MemoryStore.Service }, E> {
   /** Number of kills. */
   readonly rounds: number
-  /** Makes the place that is written into, for up to 50 kills. */
+  /** Makes the place to write to, for up to 50 kills. */
   readonly place: Effect.Effect<string, never, Scope.Scope>
   readonly open: (at: string) => Effect.Effect<O, E, Scope.Scope>
-  /** Runs after each kill, once every acknowledged batch was found, the one in progress whole or not at all, and nothing else. */
+  /**
+   * Runs after each kill. Before it, these were checked: every acknowledged batch is there, the one in progress whole or not at all, and
+   * nothing else.
+   */
   readonly check: (round: Round<O>) => Effect.Effect<void, E, Scope.Scope>
   /** Runs when all processes have ended. */
   readonly end?: (at: string, rounds: number) => void
 }
 
-/** Kills the writer at random moments, and checks what it leaves. */
+/** Kills the writer at random moments, and checks the store after each kill. */
 export const survives = <O extends { readonly store: MemoryStore.Service }, E>(
   { check, end, open, place, rounds }: Options<O, E>
 ) =>
@@ -75,7 +78,7 @@ export const survives = <O extends { readonly store: MemoryStore.Service }, E>(
           if (version < 0) purged.add(name)
         }
       }
-      /** Reads a line: keeps the announced changes, and takes them once they are acknowledged. */
+      /** Reads a line of the writer: an announced batch becomes the expected state once the writer has acknowledged it. */
       const hear = (line: typeof Line.Type) => {
         if ("will" in line) last = line.will
         if ("did" in line) {

@@ -38,14 +38,14 @@ const readsOfOpening = (count: number) =>
     return reads
   })
 
-describe("compaction of a vault", () => {
-  it.scoped("opening reads the history as often with 150 tombstones as with 50", () =>
+describe("a vault with tombstones", () => {
+  it.scoped("reads the history as often on opening with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`erases tombstones once their time is up, ${closed ? "after a reopening" : "in the process that wrote them"}`, () =>
+    it.scoped(`erases them by compaction once their time is up, ${closed ? "after a reopening" : "in the process that wrote them"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000

@@ -1,4 +1,4 @@
-/** A vault on a real disk: where it lies, how it is opened, what its files hold. */
+/** Helpers of the vault tests: a folder on a real disk, vaults opened in it, and its files. */
 import { NodeContext, NodeFileSystem } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
@@ -16,13 +16,13 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
 import * as DirectFiles from "../../src/storage/MemoryStore/Markdown/DirectFiles.ts"
 
-/** Gone with the test. */
+/** A temporary folder, removed when the scope closes. */
 export const place: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.sync(() => fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "vault-")))),
   (root) => Effect.sync(() => fs.rmSync(root, { recursive: true, force: true }))
 )
 
-/** A copy of a fixture, to be written to. */
+/** A temporary copy of a fixture. */
 export const copyOf = (fixture: string) =>
   Effect.tap(
     place,
@@ -35,7 +35,7 @@ export interface Opened {
   readonly vault: Markdown.VaultService
 }
 
-/** Looks when it is told to, unless `poll` says otherwise; a lock is stolen after 300 ms. Closes with the scope. */
+/** Opens a vault until the scope closes. By default it does not poll, and takes over a stale lock after 300 ms. */
 export const opened = (
   root: string,
   options: Partial<Markdown.Options> = {},
@@ -51,8 +51,8 @@ export const opened = (
   )
 
 /**
- * Node's file system as the vault reaches it, without its service, as a service: what is made of it sees and may change every
- * call that the vault makes.
+ * Node's file system reduced to the calls that a vault makes with direct file access, as a service, so that a layer built on it can
+ * observe and change each of them.
  */
 export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   FileSystem.FileSystem,
@@ -63,7 +63,7 @@ export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   })
 ).pipe(Layer.provide(NodeFileSystem.layer))
 
-/** Node's platform, with some calls of its file system changed. */
+/** Node's platform with some calls of its file system replaced. */
 export const platformWith = (
   change: (real: FileSystem.FileSystem) => Partial<FileSystem.FileSystem>
 ): Layer.Layer<FileSystem.FileSystem | Path.Path> =>
@@ -75,7 +75,7 @@ export const platformWith = (
     ).pipe(Layer.provide(reached))
   )
 
-/** Every file but the hidden and the linked ones, by path. */
+/** Every file by path, except hidden files and those behind a link. */
 export const files = (root: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" })

@@ -1,4 +1,4 @@
-/** The programs of `processes/`, run and listened to. */
+/** Runs the programs of `processes/` and reads their output. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -9,12 +9,12 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { createInterface } from "node:readline"
 
-/** Short by default; `npm run soak` asks for the whole. */
+/** Chooses a number: `short` by default, `long` under `npm run soak`. */
 export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long
 
 /**
- * Runs `check` for as many rounds as are asked for, 50 to a vault: a round opens its vault anew, which costs more the more
- * the rounds before left in it. `check` is told the number of its first round, and of its rounds.
+ * Runs `check` with a new scope for every 50 of the rounds, so that a vault serves at most 50: opening it takes longer the more the
+ * earlier rounds wrote. `check` receives the number of its first round and of its rounds.
  */
 export const eachVault = <E, R>(
   rounds: number,
@@ -30,20 +30,20 @@ export const eachVault = <E, R>(
 export const isLong = process.env["SOAK_LONG"] !== undefined
 
 export interface Program<A> {
-  /** What it says, in order; waited for under a watchdog. Dies where the process ends and says no more. */
+  /** The next line of the output. Waits for it; dies if the process ends first, or after a timeout. */
   readonly line: Effect.Effect<A>
-  /** All that it has said and nobody asked for. */
+  /** All lines of the output that `line` has not taken. */
   readonly rest: Effect.Effect<ReadonlyArray<A>>
   readonly signal: (signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
   readonly tell: (text: string) => Effect.Effect<void>
-  /** Its exit code; `null` where it was killed. All it said is in `rest` by then. */
+  /** Waits for the exit code; `null` if the process was killed. Its remaining lines are in `rest` by then. */
   readonly end: Effect.Effect<number | null>
 }
 
 /** Timeout of a child process that hangs, a little shorter than the test's own. No test measures time with it. */
 const patience = Duration.minutes(times(9, 20))
 
-/** The file that `processes.ts` made of a program, or the program itself. */
+/** Returns the bundle that `processes.ts` made of a program; the program itself if there is none. */
 export const made = (file: string): string => {
   const folder = process.env["TEST_PROCESSES"]
   if (folder === undefined) return file
@@ -51,7 +51,7 @@ export const made = (file: string): string => {
   return fs.existsSync(whole) ? whole : file
 }
 
-/** Killed with the scope, where it still runs then. `name` is that of a file of `processes/`, or a path. */
+/** Starts a program, and kills it when the scope closes if it still runs. `name`: a file of `processes/`, or a path. */
 export const program = <A, I>(
   name: string,
   args: ReadonlyArray<string>,

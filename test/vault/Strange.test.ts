@@ -13,7 +13,7 @@ import { files, opened, place, reached } from "./Place.ts"
 
 const lock = (root: string) => path.join(root, ".effect-memory/lock")
 
-describe("in place of the lock file", () => {
+describe("something else than a file at the path of a vault's lock", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "a pipe": (at) => void execFileSync("mkfifo", [at]),
     "a folder": (at) => fs.mkdirSync(at),
@@ -22,7 +22,7 @@ describe("in place of the lock file", () => {
     "a broken link": (at) => fs.symlinkSync("nowhere", at)
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`${name} is removed like a stale lock`, () =>
+    it.scopedLive(`is removed like a stale lock: ${name}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         fs.mkdirSync(path.dirname(lock(root)))

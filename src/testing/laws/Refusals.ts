@@ -250,7 +250,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), [])
     })),
 
-  law("apply refuses a malformed mutation, and put an invalid provenance", (store) =>
+  law("apply refuses a malformed mutation, and put refuses an invalid provenance", (store) =>
     Effect.gen(function*() {
       const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {
         _tag: "Restore",

@@ -1,4 +1,4 @@
-/** Federations of stores in memory, and what lies in their members. */
+/** Federations of in-memory stores, and the contents of their members. */
 import { it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ export const mirrored = Federated.layer({
 
 type StoreAndFederation = readonly [store: MemoryStore.Service, federated: Federated.Service]
 
-/** A law of one federation. */
+/** Declares a law of one federation. */
 export const law = <E>(
   title: string,
   layer: Layer.Layer<MemoryStore.MemoryStore | Federated.Federated, E>,
@@ -41,7 +41,7 @@ export const law = <E>(
       )
   )
 
-/** What lies in one of them. */
+/** Returns the store of one member. */
 export const within = (federated: Federated.Service, name: string) =>
   Effect.map(federated.get(name), ({ store }) => store)
 export const bodiesIn = (federated: Federated.Service, name: string) =>
@@ -54,7 +54,7 @@ export const hitsOf = (store: Pick<MemoryStore.Service, "search">, query: Memory
     store.search(ada, query),
     ({ hits }) => hits.map(({ alsoIn, record, store }) => [record.body, store, ...alsoIn ?? []])
   )
-/** A store in memory that notes each call of its service and of its reader. */
+/** An in-memory store that records each call of its service and of its reader. */
 export const counted = (name: string, calls: Array<string>) =>
   Layer.map(MemoryStore.layerInMemory, (context) => {
     const noted = <A extends object>(prefix: string, target: A): A =>

@@ -77,7 +77,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited(text, { body: "Sow.\r\nRest." }), text.replace("Reap.", "Rest."))
   })
 
-  it("does not write fields without a property, nor inline tags, into the text", () => {
+  it("writes neither inline tags nor fields for which the frontmatter has no property into the text", () => {
     for (const text of [list, "Sow. #hot", "---\n---\nSow.", "---\na: b: c\n---\nSow.", "---\nnot a map\n---\nSow."]) {
       const { record: { tags } } = read(text)
       const fields = { importance: 1, kind: "project", confidence: 0.5, summary: "Other", invalidAt: 9, updatedAt: 9 }
@@ -213,7 +213,7 @@ describe("ForeignEdit", () => {
     assert.isAbove(written, 50)
   })
 
-  it("keeps values that have no property in the text, and drops those that the author removed", () => {
+  it("keeps a record's values for which the text has no property, and drops those that the author removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),
