@@ -29,14 +29,14 @@ const files = readdirSync(src, { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".ts"))
   .sort()
 const textOf = (file: string) => readFileSync(join(src, file), "utf8")
-/** Without comments, so that a doc may name what code may not. */
+/** Returns the text of a file without comments, which may name what code may not. */
 const codeOf = (file: string) => textOf(file).replace(/\/\*[^]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "")
 
 const specifiers = (file: string) =>
   Array.from(codeOf(file).matchAll(/^(?:import|export)\b(?:[^"']*? from)? "([^"]+)"/gm), ([, specifier]) => specifier!)
 const hashes = ["domain/internal/HashNode.ts", "domain/internal/HashPortable.ts"]
 const markdown = "storage/MemoryStore/Markdown/internal"
-/** The modules that an import is by the conditions of package.json's `imports`. */
+/** The modules that a `#` import can resolve to, by the conditions of package.json's `imports`. */
 const conditional: Readonly<Record<string, ReadonlyArray<string>>> = {
   "#builtins": [`${markdown}/BuiltinsNode.ts`, `${markdown}/BuiltinsPortable.ts`],
   "#hash": hashes,
@@ -50,11 +50,11 @@ const importsOf = (file: string) =>
       ? [relative(src, join(src, dirname(file), specifier)).split(sep).join("/")]
       : []
   )
-/** The face: the modules beside the strata, which are lists of names, and the entries of the package among them. */
+/** The modules at the top level of `src`, which only re-export; the entries of the package are among them. */
 const entries = files.filter((file) => !file.includes("/"))
 const levelOf = (file: string) => strata.indexOf(file.split("/")[0]!)
 
-/** In any file of `src`; `where` names those that may. */
+/** Asserts that no file of `src` matches, except those in `where`. */
 const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
   assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
 

@@ -10,13 +10,13 @@ const files = readdirSync(src, { recursive: true, encoding: "utf8" })
   .sort()
 const linesOf = (file: string) => readFileSync(join(src, file), "utf8").split("\n")
 
-/** Prepositions, conjunctions and relative words: a comment that begins with one has left its subject out. */
+/** Prepositions, conjunctions and relative words. A comment that begins with one does not name its subject. */
 const words = new Set(
   ("after and as at because before beneath beside between but by for from how if in of on or over since so than that then " +
     "to under unless until what when where which who whom whose why with within without").split(" ")
 )
 
-/** The first word of the comment that begins in a line; `undefined`: none does. */
+/** Returns the first word of the comment that begins in a line; `undefined` if none does. */
 const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined => {
   const line = lines[n] ?? ""
   const before = lines[n - 1] ?? ""

@@ -9,7 +9,7 @@ const docs = readdirSync(join(root, "docs")).filter((file) => file.endsWith(".md
 const pages = ["README.md", "AGENTS.md", "bench/README.md", ...docs]
 const unfenced = (page: string) => text(page).replace(/^```[^]*?^```$/gm, "")
 
-/** The fragments by which the headings of a page are linked to. */
+/** Returns the URL fragments of a page's headings. */
 const headingsOf = (page: string) =>
   Array.from(
     unfenced(page).matchAll(/^#+ (.+)$/gm),
@@ -32,7 +32,7 @@ const argumentsAt = (source: string, from: number): string => {
   return source.slice(from, at - 1)
 }
 
-/** The modules whose spans `src` opens; a store's spans have its name in place of one. */
+/** The modules of `src` that open spans. In place of a store's module stands `name`, which is part of its span names. */
 const spanning = sources.flatMap((source) =>
   Array.from(source.matchAll(/withSpan\(/g), (call) => {
     const names = argumentsAt(source, call.index + call[0].length)
@@ -41,7 +41,7 @@ const spanning = sources.flatMap((source) =>
   })
 )
 
-/** The first cells of the rows of a table below a heading of docs/observability.md. */
+/** Returns the first cells of a table below a heading of docs/observability.md. */
 const listed = (heading: string): ReadonlyArray<string> =>
   Array.from(
     text("docs/observability.md").split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!.matchAll(/^\| (`[^|]+) \|/gm),

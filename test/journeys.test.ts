@@ -1,4 +1,4 @@
-/** `docs/architecture.md` shows which files a put, a search and a remember pass through; V8's coverage tells which they really are. */
+/** The files that docs/architecture.md lists for a put, a search and a remember are those that V8's coverage finds to run. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -16,7 +16,7 @@ import * as MemoryStore from "../src/storage/MemoryStore.ts"
 const root = join(import.meta.dirname, "..")
 const src = join(root, "src")
 
-/** Returns the files of `src` of which a function runs during an effect, which has run before. */
+/** Returns the files of `src` of which a function runs during the effect. The effect has run before, so that loading does not count. */
 const passed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     for (let n = 0; n < 3; n++) yield* effect
@@ -37,7 +37,7 @@ const passed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     return Array.from(new Set(files)).sort()
   })
 
-/** The files under a heading of the document, one to a line of its picture. */
+/** Returns the files that the document lists below a heading, one per line of its picture. */
 const documented = (heading: string): ReadonlyArray<string> => {
   const text = readFileSync(join(root, "docs/architecture.md"), "utf8")
   const section = text.split(/^## /m).find((part) => part.startsWith(heading)) ?? ""

@@ -16,7 +16,7 @@ const spec = { writesPerTurn: 0 }
 const used = ["memory", "markdown", "sqlite"] as const
 const layerOf = (name: typeof used[number]) => MemoryService.layer(spec).pipe(Layer.provide(stores[name]))
 
-/** Calls the tool of a viewer; a failure is its reason and message. */
+/** Returns a function that calls the viewer's tool; it returns the text or, of a failure, reason and message. */
 const caller = (viewer: Viewer.Viewer) =>
   Effect.map(MemoryFileCommands.make(viewer), ([tool]) => (input: object) =>
     Effect.match(tool!.call(input), {

@@ -169,11 +169,11 @@ describe("MemoryToolkit.layerInjected", () => {
   const bob = Viewer.make({ userId: "bob" })
   const block = (prompt: Prompt.Prompt) => blocks(prompt).join()
   const blocks = (prompt: Prompt.Prompt) => JSON.stringify(prompt).match(/<memory>.*?<\/memory>/g) ?? []
-  /** All that goes to the provider before our block. */
+  /** Returns the part of a prompt before the memory block, as JSON. */
   const prefix = (prompt: Prompt.Prompt) => JSON.stringify(prompt.content).split(/,\{[^{}]*\\n\\n<memory>/)[0]!
   const generate = (prompt: Prompt.RawInput) => LanguageModel.generateText({ prompt })
 
-  /** Makes a model with injected memory. Its viewer is the caller's or, by default, Ada, who likes green tea. */
+  /** Makes a model with injected memory. Its viewer is the current one or, by default, Ada, who likes green tea. */
   const injected = (
     { asked, model }: ReturnType<typeof scripted>,
     memory: Layer.Layer<MemoryService.MemoryService, never, never> = MemoryService.layerTest(),

@@ -6,7 +6,7 @@ import { join } from "node:path"
 const recipes = readFileSync(join(import.meta.dirname, "../../docs/recipes.md"), "utf8")
 const [without, with_] = Array.from(recipes.matchAll(/^```ts\n([^]*?)^```$/gm), ([, code]) => code!.split("\n"))
 
-/** Length of the longest common subsequence. */
+/** Returns the length of the longest common subsequence. */
 const common = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
   let row = b.map(() => 0)
   for (const line of a) {

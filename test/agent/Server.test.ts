@@ -10,7 +10,7 @@ import { type Answer, type Item, provider, said } from "./Provider.ts"
 
 const Ready = Schema.Struct({ port: Schema.Number })
 
-/** Starts the agent over a file, and a provider. */
+/** Starts the agent's process on a file, with the provider at `url`. */
 const server = (file: string, url: string) =>
   Effect.gen(function*() {
     const process = yield* program(path.join(import.meta.dirname, "processes/server.mjs"), [file, url], Ready)
@@ -26,10 +26,10 @@ const textOf = (response: Response) => Effect.promise(() => response.text())
 
 const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
 
-/** What was said to a model last, without what memory put there. */
+/** Returns the last message of a prompt, without the injected memory. */
 const prompted = (input: ReadonlyArray<Item>) => said(input.at(-1)!).split("\n\n<memory>")[0]!
 
-/** A model that remembers and looks up what it is told to, and else repeats what it was told before. */
+/** A model that remembers and recalls on command, and otherwise repeats the last message. */
 const model = (input: ReadonlyArray<Item>): Answer => {
   const last = input.at(-1)!
   if (last.type === "function_call_output") return { text: `done: ${said(last)}` }

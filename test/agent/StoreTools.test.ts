@@ -282,7 +282,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     name,
     params
   })
-  /** Says what it is told to, in turn, and writes down what it was asked. */
+  /** Makes a model that gives the scripted answers in order; `asked` records its prompts. */
   const scripted = (...script: Array<ReadonlyArray<Response.PartEncoded>>) => {
     const asked: Array<LanguageModel.ProviderOptions> = []
     const next = (options: LanguageModel.ProviderOptions) =>

@@ -23,7 +23,7 @@ import { call, scripted, text } from "./ScriptedModel.ts"
 const weather = Toolkit.make(Tool.make("weather", { parameters: { city: Schema.String }, success: Schema.String }))
 const handlers = weather.toLayer({ weather: ({ city }) => Effect.succeed(`sunny in ${city}`) })
 
-/** Runs a process with a model of its own, over threads that outlive it. */
+/** Runs an effect as a process of its own would: with a new model, over threads that outlive it. */
 const inProcess = <A, E, R>(
   threads: Threads.Service,
   model: Layer.Layer<LanguageModel.LanguageModel>,

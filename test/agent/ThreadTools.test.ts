@@ -22,7 +22,7 @@ const Memory = MemoryService.layer().pipe(
 const All = Toolkit.merge(MemoryToolkit.toolkit, MemoryToolkit.threadToolkit)
 const Handlers = Layer.merge(MemoryToolkit.layer, MemoryToolkit.layerThread).pipe(Layer.provideMerge(Memory))
 
-/** A long conversation, at whose beginning a word was said that the window no longer has. */
+/** A conversation so long that its beginning, where the word was mentioned, is no longer in the window. */
 const said = (word: string) => [
   Message.user(`The word is ${word}.`),
   ...Array.from({ length: 20 }, (_, n) => [

@@ -7,7 +7,7 @@ import { createContext, Script } from "node:vm"
 import { folder, root } from "./programs.ts"
 
 const path = folder("browser")
-/** `examples/a-first.ts` with the store in memory in the place of the vault. */
+/** `examples/a-first.ts` with the in-memory store in place of the vault. */
 const program = readFileSync(join(root, "examples/a-first.ts"), "utf8")
   .replace(/^import \{ NodeContext \}.*\n/m, "")
   .replace("Markdown,", "MemoryStore,")

@@ -7,7 +7,7 @@ import { elsewhere, root, run } from "./programs.ts"
 const collection = join(root, "test/fixtures/eval")
 const evaluate = (...args: ReadonlyArray<string>) => run(join(root, "bench/eval.mjs"), elsewhere(), ...args)
 
-/** Numbers to nine places, for the order of adding is not what is tested. */
+/** Returns the JSON of the last line, with numbers rounded to nine places, since the order of additions is not tested. */
 const result = (output: string): unknown =>
   JSON.parse(
     output.trimEnd().split("\n").at(-1) ?? "",
@@ -30,7 +30,7 @@ const expected = {
   }
 }
 
-/** The collection, with one file written anew. */
+/** Returns a copy of the collection with one file replaced. */
 const broken = (file: string, content: string): string => {
   const folder = elsewhere()
   cpSync(collection, folder, { recursive: true })

@@ -5,13 +5,13 @@ import { join } from "node:path"
 import { compile, elsewhere, folder, root, run } from "./programs.ts"
 
 const path = folder("examples")
-/** Every file of a folder, however hidden. */
+/** Returns the text of every file of a folder, hidden ones included. */
 const read = (folder: string) =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
     .map((entry) => entry.isFile() ? readFileSync(join(entry.parentPath, entry.name), "utf8") : "").join("\n")
 const source = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
-/** The program, with a model that does the one thing it is told to, `call` being how the tool is called. */
+/** Returns the program with a scripted model that makes one tool call, `call` being the code that runs the tool. */
 const harness = (input: object, call = "tool.call(reply.input)") => {
   const [program, ...rest] = source("b-harness.ts").split("declare const model")
   assert.lengthOf(rest, 1, "the program declares a model once")
@@ -32,7 +32,7 @@ const frozen = {
   body: "No deploy on Fridays."
 }
 const secret = { ...frozen, body: "The key is sk-1234567890." }
-/** In a fibre that no layer reached. */
+/** Code that runs the tool in a fiber without the program's layers. */
 const elsewhereCalled =
   "Effect.promise(() => Effect.runPromise(Effect.either(tool.call(reply.input)))).pipe(Effect.flatten)"
 

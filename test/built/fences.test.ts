@@ -11,7 +11,7 @@ const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf
   .filter((file) => file.endsWith(".ts"))
   .map((file) => join("src", file))
 
-/** The expression reaches back to the blank line before it. */
+/** Turns each `expression // => value` into an assertion. The expression begins after the last blank line. */
 const asserted = (code: string): string =>
   code.split("\n\n").map((part) => {
     const [, expression, value] = /^([^]*?) \/\/ => (.+)$/.exec(part.trimEnd()) ?? []
@@ -42,8 +42,8 @@ const problems = compile(path, Object.fromEntries(fences.map(({ code, name }) =>
 const compiled = (name: string) => join(path, name.replace(/\.ts$/, ".js"))
 
 /**
- * Runs programs one after the other in one process, since loading the library takes longer than any of them: each in a
- * folder of its own, to the end of all it started. Prints one line for each, and ends at the first that fails.
+ * A program that runs programs one after the other in one process, since loading the library takes longer than any of them. Each runs in
+ * a folder of its own until all that it started has ended. It prints one line for each, and ends at the first that fails.
  */
 const runner = `import { pathToFileURL } from "node:url"
 const programs = process.argv.slice(2)

@@ -11,14 +11,14 @@ const readme = text("README.md")
 const compat = text("docs/compat.md")
 const { devDependencies, peerDependencies, scripts } = JSON.parse(text("package.json"))
 
-/** The parts of the README that `.ci/run` reads and executes. */
+/** Returns the parts of the README that `.ci/run` reads and executes. */
 const said = (...args: ReadonlyArray<string>) =>
   execFileSync(process.execPath, [join(root, ".ci/readme.mjs"), ...args], { encoding: "utf8" }).trimEnd()
 const installed = said("install").split("\n").flatMap((line) =>
   line.split(/\s+/).slice(2).filter((word) => !word.startsWith("-") && word !== "effect-memory")
 )
 
-/** What drover's memory package exports, and the types of its harness that its signatures name. */
+/** The exports of drover's memory package, and the types of its harness that their signatures name. */
 const drover = [
   [
     "MemoryEntry",
@@ -48,7 +48,7 @@ const drover = [
   ["ToolDef", "HarnessPlugin", "HarnessEvent"]
 ].flat()
 
-/** What Deuz's memory package exports. */
+/** The exports of Deuz's memory package. */
 const deuz = [
   [
     "MemoryScope",
@@ -67,7 +67,7 @@ const deuz = [
   ["buildExtractionPrompt", "parseFacts", "buildDecisionPrompt", "parseDecision", "applyEvents"]
 ].flat()
 
-/** What molroo's SDK exports of its memory. */
+/** The memory exports of molroo's SDK. */
 const molroo = [
   [
     "MemoryAdapter",
@@ -82,7 +82,7 @@ const molroo = [
   ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
 ].flat()
 
-/** What Strands' SDK exports of its memory, and the operations of its manager and its stores. */
+/** The memory exports of Strands' SDK, and the operations of its manager and its stores. */
 const strands = [
   ["MemoryStore", "MemoryStoreConfig", "maxSearchResults", "MemoryEntry", "SearchOptions", "AddMessagesContext"],
   ["MemoryManager", "initAgent", "search", "add", "addMessages", "flush", "getTools"],
@@ -91,7 +91,7 @@ const strands = [
   ["ExtractionTrigger", "InvocationTrigger", "IntervalTrigger"]
 ].flat()
 
-/** What nexus-agents' guide to memory names, of its typed memories what the guide only lists, and of its source what has no such name. */
+/** The names in nexus-agents' guide to memory; of its typed memories only the names that the guide lists. */
 const nexus = [
   ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
   ["ICoreMemory", "IEpisodicMemory", "ISemanticMemory", "IProceduralMemory", "IResourceMemory", "IKnowledgeVault"],
@@ -104,14 +104,14 @@ const nexus = [
   ["recordTask", "endSession"]
 ].flat()
 
-/** The table of names under a heading of docs/compat.md: each name of the system, and ours. */
+/** Returns the table of names below a heading of docs/compat.md: each name of the system, and ours. */
 const rowsOf = (heading: string) =>
   Array.from(
     compat.split(`\n## ${heading}\n`)[1]!.split(/\n## /)[0]!.matchAll(/^\| `(\w+)` \| `(\w+)\.(\w+)` \|/gm),
     ([, name, module, ours]) => ({ name: name!, module: module!, ours: ours! })
   )
 
-/** Whether the module, as published, exports a value or a type of that name. */
+/** Whether the published module exports a value or a type of this name. */
 const isPublished = (module: string, name: string): boolean => {
   const [, file] = new RegExp(`export \\* as ${module} from "\\./(.+)\\.ts"`).exec(text("src/index.ts")) ?? []
   if (file === undefined) return false

@@ -27,7 +27,7 @@ const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"
 const text = (file: string) => readFileSync(join(installed, file), "utf8")
 const pages = files.filter((file) => file.endsWith(".md") && file !== "CHANGELOG.md").toSorted() // the change log names files that no longer exist
 const unfenced = (page: string) => text(page).replace(/^```[^]*?^```$/gm, "")
-/** The fragments by which the headings of a page are linked to. */
+/** Returns the URL fragments of a page's headings. */
 const headingsOf = (page: string) =>
   Array.from(
     unfenced(page).matchAll(/^#+ (.+)$/gm),

@@ -4,7 +4,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { execute, folder, told } from "./Running.ts"
 
-/** Completes a line in a real bash, at its end; returns what it offers. */
+/** Completes the end of a line in a real bash; returns the suggestions. */
 const completed = (line: string) =>
   Effect.gen(function*() {
     const cwd = yield* folder

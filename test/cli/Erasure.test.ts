@@ -29,7 +29,7 @@ const Silent = Layer.succeed(Completion.Completion, {
   object: () => Effect.never
 })
 
-/** Lets a user say something in a thread, and has it wait to be extracted. */
+/** Appends a message of a user to a thread and to the outbox, where it waits for extraction. */
 const converse = (address: string, userId: string, text: string) =>
   Effect.scoped(Effect.gen(function*() {
     const parsed = yield* StoreAddress.parse(address)

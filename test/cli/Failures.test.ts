@@ -5,7 +5,7 @@ import * as path from "node:path"
 import { Remembered } from "../../src/cli/commands/Records.ts"
 import { answered, file, folder, root, run, stores, told } from "./Running.ts"
 
-/** Runs a line that has to fail with a code: stdout is empty, stderr begins with the name of the command, and matches. */
+/** Runs a command that must fail with this exit code: stdout is empty, and stderr begins with the command's name and matches. */
 const fails = (code: number, said: RegExp, args: ReadonlyArray<string>, options: Parameters<typeof run>[1] = {}) =>
   Effect.map(run(args, options), (ran) => {
     assert.strictEqual(ran.code, code, `${args.join(" ")}: ${ran.stderr}`)

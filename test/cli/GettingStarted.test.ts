@@ -13,7 +13,7 @@ const fences = Array.from(
   ([, language, text]) => ({ language, text: text! })
 )
 
-/** Makes the pattern of a line of the page: times and ids are those of the run. */
+/** Makes the pattern of a line of the page: times and ids may differ. */
 const patternOf = (line: string): RegExp =>
   new RegExp(
     `^${
@@ -24,7 +24,7 @@ const patternOf = (line: string): RegExp =>
     "m"
   )
 
-/** An empty folder with the tarball unpacked as npm does it, its dependencies left out. */
+/** Makes an empty folder with the tarball unpacked as npm does it, but without dependencies. */
 const installed = Effect.map(folder, (cwd) => {
   const at = path.join(cwd, "node_modules/effect-memory")
   fs.mkdirSync(path.join(cwd, "node_modules/.bin"), { recursive: true })

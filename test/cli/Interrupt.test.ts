@@ -16,7 +16,7 @@ import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
 const count = 2_000
 const ctrlC = "\u0003"
 
-/** A vault with this many notes of ada's, and closed. */
+/** Makes a closed vault with this many notes of ada's. */
 const filled = Effect.gen(function*() {
   const root = path.join(yield* folder, "full")
   yield* Effect.scoped(Effect.gen(function*() {
@@ -30,7 +30,7 @@ const filled = Effect.gen(function*() {
   return root
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Runs a command again, on other stores, as long as it was done before the machine let the key reach it. */
+/** Repeats an attempt on new stores as long as the command had ended before the key reached it. */
 const untilStopped = <A extends { readonly code: number | null; readonly screen: string }, E, R>(
   attempt: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>

@@ -6,7 +6,7 @@ import { age, ansi, safe, safeLine } from "../../src/cli/Screen.ts"
 import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, onTerminal, run, told } from "./Running.ts"
 
-/** A text that takes over a terminal which obeys it: colours, title, clipboard, cursor, bell, bidi, eight-bit controls. */
+/** Text with control sequences that change a terminal: colours, title, clipboard, cursor, bell, bidi marks, 8-bit controls. */
 const hostile =
   "tea \u001b[31mred\u001b[0m \u001b]0;title\u0007 \u001b]52;c;aGk=\u0007 \u009b2J \u202egnp.exe \r overwritten \u0008\u0007 " +
   "zero\u200bwidth \u{e0041}"

@@ -8,7 +8,7 @@ import { answered, folder, root, run, stores, told } from "./Running.ts"
 
 const fixture = (name: string) => path.join(root, "test/fixtures/transfer", name)
 
-/** Fills a store with records of two people and of all, one of them edited, one forgotten. */
+/** Fills a store with records of two users and of Global; one is edited, one forgotten. */
 const filled = (store: string) =>
   Effect.gen(function*() {
     const { record } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada", "--store", store])

@@ -26,7 +26,7 @@ const bob = Viewer.make({ userId: "bob" })
 
 const events = MemoryEvents.makePublisher(() => Effect.void)
 
-/** All that the tables hold of conversations. */
+/** Returns all rows of the cluster's tables about conversations. */
 const tables = (cluster: Cluster) =>
   Effect.gen(function*() {
     const sql = Context.get(cluster, SqlClient.SqlClient)
@@ -183,6 +183,6 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 })
 
-/** The clock, ahead by so many milliseconds. */
+/** Returns the clock with `ahead` milliseconds added. */
 const later = (clock: Clock.Clock, ahead: number): Clock.Clock =>
   Object.assign(Object.create(clock), { currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now + ahead) })

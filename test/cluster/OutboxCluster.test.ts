@@ -20,7 +20,7 @@ describe("an OutboxCluster", () => {
     it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 
-  it.scopedLive("hands a conversation over only once the plan that it was storing is stored", () =>
+  it.scopedLive("finishes closing only after the plan that it is storing is stored", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const order: Array<string> = []

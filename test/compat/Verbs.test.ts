@@ -9,8 +9,8 @@ import * as Compat from "../../src/compat.ts"
 import * as Root from "../../src/index.ts"
 
 /**
- * A name of theirs; where it is in the module of their system, default: under that name; and where ours is in the root. `A#b` is
- * the member `b` of the interface `A`.
+ * A name of another system, the path of ours in the root module, and the path in that system's compat module (default: the same name).
+ * `A#b` is the member `b` of the interface `A`.
  */
 type Row = readonly [theirs: string, root: string, compat?: string]
 
@@ -156,7 +156,7 @@ const molroo: ReadonlyArray<Row> = [
   ["stripMetaTags", "Message.stripMetaTags"]
 ]
 
-/** Rows of members of an interface, each under its own name in a service of ours, unless it is followed by ours. */
+/** Makes the rows of an interface's members. Each has the same name in our service, unless `theirs > ours` says otherwise. */
 const members = (theirs: string, service: string, ...names: ReadonlyArray<string>): ReadonlyArray<Row> =>
   names.map((name) => {
     const [member = "", ours = member] = name.split(" > ")
@@ -244,7 +244,7 @@ const nexus: ReadonlyArray<Row> = [
   ["endSession", "SessionMemory.Session#end", "ISessionMemory#endSession"]
 ]
 
-/** The rows of each system, and what its module exports beside them: the adapters themselves. */
+/** The rows of each system, and the further exports of its compat module: the adapters. */
 const systems = {
   Drover: { rows: drover, adapters: ["copyAdapter", "toAdapter", "viewerOf"] },
   Strands: { rows: strands, adapters: [] },
@@ -260,7 +260,7 @@ const systems = {
   }
 }
 
-/** The namespaces of compat and of the root; no name is in both. */
+/** The namespaces of the compat and the root module, which have no name in common. */
 const modules: Readonly<Record<string, object>> = { ...Root, ...Compat }
 const src = join(import.meta.dirname, "../../src")
 const texts = new Map<string, string>()
@@ -269,7 +269,7 @@ const text = (file: string): string => {
   texts.set(file, read)
   return read
 }
-/** The files whose names a module of the index passes on. */
+/** Returns the files that an index module re-exports. */
 const parts = (file: string) => Array.from(text(file).matchAll(/ from "\.\/([^"]+)"/g), ([, path]) => path!)
 const ofNexus = readdirSync(join(src, "compat/Nexus")).map((file) => `compat/Nexus/${file}`)
 const sourceOf = (module: string): string =>
@@ -280,7 +280,7 @@ const fileOf = (module: string): string =>
   new RegExp(`export \\* as ${module} from "\\./(.+)"`).exec(text("index.ts"))?.[1] ??
     assert.fail(`the root has no ${module}`)
 
-/** Whether the module exports a value or a type of the name, or an interface of that name with the member. */
+/** Whether the module exports a value or a type of this name, or an interface of this name with the member. */
 const isThere = (module: string, path: string): boolean => {
   const [name = "", member] = path.split("#")
   const source = sourceOf(module)

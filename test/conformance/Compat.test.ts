@@ -1,4 +1,4 @@
-/** Every departure that `docs/compat.md` lists is held by the test that its row names. */
+/** Each departure that `docs/compat.md` lists is tested by the test that its row names. */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -6,7 +6,7 @@ import { join } from "node:path"
 const text = readFileSync(join(import.meta.dirname, "../../docs/compat.md"), "utf8")
 const seeds = ["drover", "Strands", "Deuz", "molroo", "nexus-agents"]
 
-/** The cells of the table of departures below a heading, without those of its head. */
+/** Returns the cells of the table of departures below a heading, without its head. */
 const rowsOf = (heading: string): ReadonlyArray<ReadonlyArray<string>> =>
   (text.split(`\n## ${heading}\n`)[1] ?? "").split("\n## ")[0]!.split("\nDepartures:\n")[1]!.split("\n")
     .filter((line) => line.startsWith("|"))
@@ -20,7 +20,7 @@ const sourceOf = (file: string): string => {
   return source
 }
 
-/** Names the suites of a file, without the store that they run on. */
+/** Returns the names of a file's suites, without the store in parentheses. */
 const subjectsOf = (source: string): ReadonlyArray<string> =>
   Array.from(
     source.matchAll(/describe[^\n]*\(\s*["`]([^"`\n]+?)(?: \((?:%s|\$\{name\})\))?["`],/g),

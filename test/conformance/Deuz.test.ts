@@ -48,7 +48,7 @@ const lawOn =
     it.effect(title, () => Effect.flatMap(world, check).pipe(Effect.provide(Layer.orDie(layer))))
 const law = lawOn(MemoryStore.layerInMemory)
 
-/** A model that finds these facts, and decides as it is told. */
+/** Makes a model that extracts these facts, and decides as `decide` says. */
 const model = (
   facts: ReadonlyArray<unknown>,
   decide: (existing: ReadonlyArray<{ id: string; text: string }>) => ReadonlyArray<unknown>

@@ -13,7 +13,7 @@ import { bob, broken, literal, manager, type Setup, world } from "../harness/Man
 const of = (sessionId: string) => Viewer.make({ userId: "ada", sessionId })
 const said = [Message.user("I live in Porto")]
 
-/** The calls of a chat of Ada's: what the model is sent, and what is kept of the turn. */
+/** The calls around a chat turn of Ada's: the context that the model is sent, and the extraction from the turn. */
 const chat = (sessionId: string) =>
   Effect.map(MemoryService.MemoryService, (memory) => ({
     sent: (messages: ReadonlyArray<Message.Message>) =>
@@ -28,7 +28,7 @@ const law = (
   check: Effect.Effect<void, unknown, MemoryService.MemoryService | MemoryManager.MemoryManager>
 ) => it.effect(title, () => Effect.provide(check, world(setup)))
 
-/** A model whose first answer is a failure. */
+/** Makes a model whose first call fails. */
 const failingFirst = () => {
   let calls = 0
   return Completion.layerScripted((prompt) =>

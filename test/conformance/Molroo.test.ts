@@ -34,7 +34,7 @@ interface RecallConfig {
 const mira = Viewer.make({ agentId: "mira", reach: "within" })
 const calm = { V: 0, A: 0.5, D: 0.5 }
 
-/** molroo's own calls: its adapter, and the recall around one message of an entity. */
+/** Makes molroo's own calls: its adapter, and the recall around one message of an entity. */
 const world = Effect.gen(function*() {
   yield* TestClock.setTime(1_000_000)
   const memory = yield* EpisodicMemory.EpisodicMemory

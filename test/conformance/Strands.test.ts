@@ -279,7 +279,7 @@ describe("Strands' callbacks of injection", () => {
 
 describe("Strands' extraction", () => {
   const said = (...texts: ReadonlyArray<string>) => texts.map((text) => Message.user(text))
-  /** An extractor that keeps each message as a fact, and what it was called with. */
+  /** Makes an extractor that keeps each message as a fact, and records its calls. */
   const extractor = (fails: (call: number) => boolean = () => false) => {
     const calls: Array<ReadonlyArray<string>> = []
     return {

@@ -1,4 +1,4 @@
-/** The laws of a store, of federations whose records lie in several. That of `stores.ts` is held to them with the others. */
+/** The laws of the contract, checked on federations that spread or mirror records over several stores. */
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
@@ -7,7 +7,7 @@ import { times } from "../vault/Program.ts"
 
 const memory = { layer: MemoryStore.layerInMemory, writable: true }
 
-/** Records of one viewer in three stores. */
+/** A federation that distributes records over three stores by kind. */
 const spread = Federated.layer({ a: memory, b: memory, c: memory }, {
   route: ({ kind }) => kind === "user" ? "b" : kind === "reference" ? "c" : "a"
 })

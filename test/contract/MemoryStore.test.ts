@@ -6,7 +6,7 @@ import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { coursesOf, coursesOfComposed, databases, others, overPast, stores } from "../stores.ts"
 
-/** The vault and the databases have files of their own: they take their time, and a second core. */
+/** The stores in memory. The vault and the databases are slower, and have test files of their own that can run in parallel. */
 for (const [name, layer] of Object.entries({ ...stores, ...others })) {
   if (name !== "markdown" && !(name in databases)) MemoryStoreContract.suite(name, layer, { courses: coursesOf(name) })
 }
@@ -20,7 +20,7 @@ describe("the laws of forgotten records hold for every trash duration", () => {
   }
 })
 
-/** Laws of what is erased: a branch erases nothing of the store below before its commit, neither rows nor vectors. */
+/** Laws about erasure, which a branch cannot hold: it erases no rows or vectors of the store below before its commit. */
 const erasing: ReadonlySet<string> = new Set([
   "compact erases expired records, forgotten or not, returns their number, and leaves all other records"
 ])

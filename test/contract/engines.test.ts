@@ -1,4 +1,4 @@
-/** Engines that are broken in one way each: the laws of a store catch them through the store that is made of them. */
+/** Tests the laws of the contract themselves: stores on engines that are each broken in one way, which some law must detect. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -25,11 +25,11 @@ import { layerOf } from "../storage/engines.ts"
 
 type Breaks = (engine: Engine) => Partial<Engine>
 
-/** What is found is changed before anything is decided. */
+/** Breaks an engine by changing what `transact` finds before `decide` sees it. */
 const finding = (change: (found: Found) => Partial<Found>): Breaks => (engine) => ({
   transact: (tenant, needs, decide) => engine.transact(tenant, needs, (found) => decide({ ...found, ...change(found) }))
 })
-/** What was decided is changed before it is written. */
+/** Breaks an engine by changing what was decided before it is written. */
 const writing = (change: (writes: ReadonlyArray<Write>) => ReadonlyArray<Write>): Breaks => (engine) => ({
   transact: (tenant, needs, decide) =>
     engine.transact(
@@ -248,7 +248,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
   })
 }
 
-/** The laws that are expected to catch an engine are tried first: most mutants die within a second. */
+/** The laws expected to fail, tried first to save time: with them most broken engines fail within a second. */
 const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
   "transact finds no holder of a dedupe key": Identity.laws,
   "transact finds the holders of a dedupe key newest first": [...Identity.laws, ...Batches.laws],

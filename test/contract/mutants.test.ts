@@ -1,4 +1,4 @@
-/** The suite is trusted because it kills: stores that are broken in one way each, and each is caught. */
+/** Tests the laws of the contract themselves: each of these stores is broken in one way, and some law must detect it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -31,7 +31,7 @@ import { killers } from "./killers.ts"
 
 type Store = Layer.Layer<MemoryStore.MemoryStore>
 
-/** The in-memory store, with some operations replaced. */
+/** The in-memory store with some operations replaced. */
 const broken = (breaks: (store: MemoryStore.Service) => Partial<MemoryStore.Service>): Store =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -40,7 +40,7 @@ const broken = (breaks: (store: MemoryStore.Service) => Partial<MemoryStore.Serv
     Layer.provide(MemoryStore.layerInMemory)
   )
 
-/** A store over a Map whose rows are kept wrongly. */
+/** A store over a Map that keeps its rows wrongly, as `keep` says. */
 const keptBy = (
   keep: (
     old: ReadonlyArray<MemoryStore.Stored>,
@@ -76,7 +76,7 @@ const keptBy = (
   )
 const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // never looked into
 
-/** Whoever asks sees every scope; not what is forgotten, expired or another tenant's. */
+/** Returns a viewer that sees all live records of the tenant, whatever their scope. */
 const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : Viewer.everyone(viewer.tenant)
 const system = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
 const joined = (ids: MemoryScope.Ids) =>
@@ -90,7 +90,7 @@ const only = (result: SearchResult, keep: (record: MemoryRecord) => boolean): Se
 
 const withVectors = (breaks: (vectors: MemoryStore.Vectors) => Partial<MemoryStore.Vectors>): Store =>
   broken((store) => ({ vectors: Option.map(store.vectors, (vectors) => ({ ...vectors, ...breaks(vectors) })) }))
-/** Turns have the scores that somebody else would see. */
+/** A store that gives conversation turns the scores that another viewer would get. */
 const ofTurns = (other: (viewer: Viewer.Any) => Viewer.Any): Store =>
   broken((store) => ({
     search: (viewer, query) =>
@@ -117,13 +117,13 @@ const folding = (says: (record: MemoryRecord) => string): Store =>
       })
   }))
 
-/** The items of the trash are changed. */
+/** A store that changes the items of trash lists. */
 const inTrash = (change: (items: ReadonlyArray<MemoryRecord>) => ReadonlyArray<MemoryRecord>): Store =>
   broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(store.list(viewer, filter), (page) => filter.forgotten ? { ...page, items: change(page.items) } : page)
   }))
-/** The trash is that of the library, as far as the viewer sees the scope of what is kept. */
+/** A store whose trash lists contain all forgotten records in the viewer's scopes for which `keep` returns true. */
 const trashOfAll = (keep: (record: MemoryRecord) => boolean): Store =>
   broken((store) => ({
     list: (viewer, filter) =>
@@ -727,7 +727,7 @@ const mutants: Readonly<Record<string, Store>> = {
   })
 }
 
-/** Holds the store to the law that is expected to kill it, then to the others in their order; returns the first that it breaks. */
+/** Checks the expected law first, then all laws in order; returns the first that the store breaks. */
 const killer = (store: Store, expected: string | undefined) =>
   Effect.gen(function*() {
     const { laws } = MemoryStoreContract

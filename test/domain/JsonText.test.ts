@@ -70,7 +70,7 @@ describe("JsonText.values", () => {
     )
   })
 
-  /** Counts the characters that are read one by one; `values` reads them with these two methods. */
+  /** Counts the characters that `values` reads one by one, by replacing the two methods that it reads them with. */
   const looks = (text: string): number => {
     const { charAt, charCodeAt } = String.prototype
     let count = 0

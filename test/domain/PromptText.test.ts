@@ -51,7 +51,7 @@ const hostile = FastCheck.stringOf(
   { maxLength: 60 }
 )
 
-/** Code points that a reader does not see and no neighbour needs; written apart from the code that it checks. */
+/** Returns the code points that are invisible and that no neighbour needs; written independently of the code that it checks. */
 const leftovers = (text: string): ReadonlyArray<string> => {
   const points = Array.from(text)
   const isEmoji = (point = "") => /\p{Extended_Pictographic}/u.test(point)

@@ -5,7 +5,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 
 const { constant, constantFrom, oneof, option, property, record } = FastCheck
 
-/** Few, so that they often meet: both forms of one id, ids that look like a key, and one that two fields share. */
+/** Few ids, so that scopes often coincide: both Unicode forms of one id, ids that look like a key, one used by two fields. */
 const id = constantFrom("ada", "bob", "zoë".normalize("NFC"), "zoë".normalize("NFD"), "org/ada", "ada/agentId=pilot")
 const ids = record(
   { userId: id, agentId: id, runId: id, sessionId: id, actorId: id },

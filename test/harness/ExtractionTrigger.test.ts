@@ -12,10 +12,10 @@ const said: Trigger.TriggerEvent = { _tag: "Message", message: user("tea"), sequ
 const turnEnd: Trigger.TriggerEvent = { _tag: "TurnEnd" }
 const sessionEnd: Trigger.TriggerEvent = { _tag: "SessionEnd" }
 
-/** Until every fiber has gone as far as it can. */
+/** Waits until every fiber has run as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
-/** One conversation that the trigger follows. */
+/** Feeds a trigger the events of one conversation, and counts how often it fires. */
 const followed = (trigger: Trigger.ExtractionTrigger) =>
   Effect.gen(function*() {
     const events = yield* Queue.unbounded<Trigger.TriggerEvent>()

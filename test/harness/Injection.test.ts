@@ -15,7 +15,7 @@ const toolResult = (role: "user" | "tool", content = "tea: 4 °C") => new Messag
 const bob = Viewer.make({ userId: "bob" })
 const none: SearchResult = { hits: [], leftOut: { limit: 0, budget: 0, folded: 0 }, failures: [] }
 
-/** Over a store that holds what Ada likes; and what it was asked. */
+/** Builds the injection over a store with these records, and records the queries that the store receives. */
 const injection = (config?: Injection.InjectionConfig, bodies: ReadonlyArray<string> = ["Likes green tea"]) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore

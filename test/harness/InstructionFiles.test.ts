@@ -69,7 +69,7 @@ describe("InstructionFiles.seed", () => {
   const system = Viewer.system()
   const ada = Viewer.make({ userId: "ada" })
 
-  /** Seeds as often as asked; the files below `root`, as the tenant sees them. */
+  /** Runs a test in a folder with instruction files: it can seed them repeatedly, and read the tenant's records. */
   const seeded = (
     body: (options: {
       readonly fs: FileSystem.FileSystem

@@ -20,10 +20,10 @@ const event = (at: number): MemoryEvents.MemoryEvent => ({
   purged: false
 })
 
-/** Until every fiber has gone as far as it can. */
+/** Waits until every fiber has run as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
-/** The times of `n` events, once the listener has begun to listen. */
+/** Subscribes; returns a fiber that ends with the times of the first `n` events. */
 const listen = (events: MemoryEvents.Service, n: number) =>
   Effect.gen(function*() {
     const fiber = yield* events.stream.pipe(Stream.take(n), Stream.runCollect, Effect.fork)

@@ -178,7 +178,7 @@ describe("MemoryService.instructions", () => {
   }
   const issue = MemoryError.make("path_escape", { op: "instructions", message: "docs/AGENTS.md leads out of the root" })
 
-  /** Files that need no disk; counts how often each tenant is seeded, and fails as long as `broken`. */
+  /** Instruction files that need no disk. Counts how often each tenant is seeded; seeding fails while `broken`. */
   const counting = (
     state: { broken: boolean; readonly seeds: Array<string> },
     spec?: Parameters<typeof MemoryService.layer>[0]

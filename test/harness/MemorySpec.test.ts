@@ -15,7 +15,7 @@ const defaults = {
   globalWrites: "allow"
 } as const
 
-/** The same JSON, every object's keys the other way round. */
+/** Returns the same JSON with the keys of every object in reverse order. */
 const reversed = (json: Json): Json =>
   Array.isArray(json)
     ? json.map(reversed)

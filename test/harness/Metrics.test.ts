@@ -12,7 +12,7 @@ import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
 import * as Managed from "./Managed.ts"
 import { ada, down, draft, note, over, reason, run, service } from "./Service.ts"
 
-/** Returns the sum of a metric over all of its tags, and of those that have a value. */
+/** Returns the sum of a metric over all of its tags, or over those with a value. */
 const sumOf = (name: string, value?: string) =>
   Effect.map(
     Metric.snapshot,
@@ -25,7 +25,7 @@ const sumOf = (name: string, value?: string) =>
       }, 0)
   )
 
-/** Returns by how much metrics grew while `self` ran; `name:value` is a metric under a tag of this value. */
+/** Returns the growth of the metrics while `self` runs. `name:value` is a metric restricted to tags with this value. */
 const growth = <const Names extends ReadonlyArray<string>, E, R>(names: Names, self: Effect.Effect<unknown, E, R>) =>
   Effect.gen(function*() {
     const read = Effect.forEach(names, (name) => {

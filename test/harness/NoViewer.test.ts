@@ -14,7 +14,7 @@ import { manager, world } from "./Managed.ts"
 
 const said = [Message.user("I drink tea.")]
 const ada = Viewer.make({ userId: "ada", agentId: "pilot" })
-/** They would compile, or come from code that does not. */
+/** Values that are not viewers, although some of them compile as one. */
 const others = [
   undefined,
   null,

@@ -17,7 +17,7 @@ const everything = (store: MemoryStore.Service) =>
     (all) => Array.from(all, ({ scope, source }) => ({ scope, trust: source.trust }))
   )
 
-/** A plan of this configuration, which could not be written; nothing is left of the outbox but its rows. */
+/** Leaves a plan in the outbox: the extraction was planned with these options, and writing its memories failed. */
 const planned = (store: MemoryStore.Service, viewer: Viewer.Viewer, options: Outbox.Options) =>
   Effect.scoped(Effect.gen(function*() {
     const busy = refusing(store, (mutations) => writes(mutations) ? down : undefined)

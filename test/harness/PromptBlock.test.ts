@@ -45,7 +45,7 @@ const attacks = [
   "\u0000\u001b[31m\u202eenola\u{e0041}\u200b"
 ]
 
-/** Lines that would begin something in Markdown or close our tags. */
+/** Returns the lines that Markdown would read as headings or fences. */
 const loose = (text: string) => text.split("\n").filter((line) => /^\s*(#|```|~~~|=+\s*$)/.test(line))
 
 describe("PromptBlock.render", () => {

@@ -16,7 +16,7 @@ const call = (fields: Partial<HarnessPlugin.ToolCall> = {}): HarnessPlugin.ToolC
   ...fields
 })
 
-/** The plugin with what is optional in the interface and given here. */
+/** Makes the plugin, with its optional members as required ones. */
 const make = (options?: RateLimit.Options) =>
   Effect.map(RateLimit.make(options), ({ beforeToolCall, id, onEvent, onRefused }) => ({
     id,

@@ -30,7 +30,7 @@ import { ada, draft, heard, service } from "./Service.ts"
 const secret = "sk-a1B2c3D4e5F6g7H8"
 const scope = { userId: "ada" }
 
-/** Everything that a store holds, the rows of the library included, with every revision. */
+/** Returns the whole content of a store, internal rows and all revisions included. */
 const everything = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const all = yield* Stream.runCollect(
@@ -122,7 +122,7 @@ describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) 
     }))
 })
 
-/** What models were asked, and a manager over one store whose model remembers what a user says. */
+/** Builds a manager over one store with a model that extracts what a user says; `asked` records the model's prompts. */
 const world = (redaction: Layer.Layer<never>) => {
   const asked: Array<string> = []
   const completion = Completion.layerScripted((prompt) => {

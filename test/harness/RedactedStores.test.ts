@@ -150,7 +150,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("is missing: building a part with a redaction on a plain store logs a warning", () =>
+  it.scoped("is expected by a part that is built with a redaction: on a plain store the build logs a warning", () =>
     Effect.gen(function*() {
       const warnings: Array<string> = []
       const logger = Logger.replace(

@@ -42,7 +42,7 @@ type Needs = MemoryService.MemoryService | MemoryService.CurrentViewer | MemoryS
 const run = (options: MemoryService.TestOptions = {}, viewer = ada) => <A, E>(self: Effect.Effect<A, E, Needs>) =>
   self.pipe(MemoryService.as(viewer), Effect.provide(MemoryService.layerTest(options)))
 
-/** Nothing but a store. */
+/** Runs an effect with a service over a store, without model and manager. */
 const bare = <A, E>(self: Effect.Effect<A, E, Needs>) =>
   self.pipe(
     MemoryService.as(ada),

@@ -195,7 +195,7 @@ const onDisk = Effect.map(
 laws("in memory", Resume.layerInMemory)
 laws("on disk", onDisk)
 
-/** From the `n`-th call on (from 0), every call of the disk fails. */
+/** Returns a file system on which every call from the `n`-th on (from 0) fails; with `onlyThat` the `n`-th alone. */
 const failing = (fs: FileSystem.FileSystem, n: number, onlyThat: boolean) => {
   const calls: Array<string> = []
   const guard = <A, R>(name: string, self: Effect.Effect<A, PlatformError.PlatformError, R>) =>

@@ -15,7 +15,7 @@ import { ada, bob, draft, id, listed, put, system } from "../../src/testing/Samp
 import { type Call, counting, layerOf } from "../storage/engines.ts"
 import { stores } from "../stores.ts"
 
-/** Three scraps, and no cap on anything else that is written here. */
+/** A kind with a cap of three records. No other kind that these tests write has a cap. */
 const kinds = MemoryKind.layer(MemoryKind.make({ name: "scrap", cap: 3 }))
 const scrap = (body: string, fields: Partial<Draft> = {}) => draft(body, { kind: "scrap", ...fields })
 const bodies = (records: ReadonlyArray<{ readonly body: string }>) => records.map(({ body }) => body)
@@ -188,7 +188,7 @@ describe("Retention", () => {
   )
 })
 
-/** One scrap, and no cap on anything else that is written here. */
+/** A kind with a cap of one record. No other kind that these tests write has a cap. */
 const single = MemoryKind.layer(MemoryKind.make({ name: "scrap", cap: 1 }))
 const here = Layer.provideMerge(
   Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer({ texts: true })),

@@ -21,7 +21,7 @@ const said = (...texts: ReadonlyArray<string>) => texts.map(Message.user)
 const contents = (items: ReadonlyArray<{ readonly content: string }>) => items.map(({ content }) => content)
 const numbered = (from: number, end: number) => Array.from({ length: end - from }, (_, n) => `message ${from + n}`)
 
-/** Builds threads over a store; a second time it is another process that shares the store. */
+/** Builds threads over a store. Each run of `another` builds a further service over the same store, as another process would have. */
 const over = (layer: Layer.Layer<MemoryStore.MemoryStore, unknown>) =>
   Effect.gen(function*() {
     const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -315,7 +315,7 @@ describe("Threads", () => {
           Threads.Threads,
           Layer.provide(Threads.layer, Layer.succeed(MemoryStore.MemoryStore, store))
         )
-        /** The calls of the engine, with the rows that each asked for and was given, once there are so many threads and messages. */
+        /** Returns the engine's calls for some appends and reads, with their numbers of rows, in a store with so many threads and messages. */
         const costOf = (count: number, length: number) =>
           Effect.gen(function*() {
             const known = (yield* threads.list(ada, { limit: 1_000 })).length

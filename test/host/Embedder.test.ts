@@ -9,7 +9,7 @@ import { sha256 } from "../../src/domain/Digest.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 
-/** Each text is the vector (its length, 1). Writes down what it was asked. */
+/** Makes an embedder whose vector of a text is (its length, 1); records its calls. */
 const backend = (during: Effect.Effect<void, MemoryError.MemoryError> = Effect.void) => {
   const calls: Array<ReadonlyArray<string>> = []
   const service: Embedder.Service = {

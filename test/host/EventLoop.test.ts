@@ -110,7 +110,7 @@ interface Row {
   readonly n: number
 }
 
-/** A table of rows, and an index of it that is the set of its rows; each row takes as much work as `work` says. */
+/** Makes a table of rows, and an index of it: the set of the rows. Indexing one takes `work` units. */
 const made = (work: number) => {
   const rows = new Map<number, Row>()
   const index = new EventLoop.LazyIndex<Row, Set<Row>>({
@@ -138,7 +138,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
   assert.isTrue(Array.from(rows.values()).every((row) => index.has(row)))
 }
 
-/** Work after which there is a pause. */
+/** Work units after which the event loop gets a turn. */
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import { request } from "node:http"
 import { bobs, idOf, served } from "./Inspected.ts"
 
-/** Asks with headers that fetch does not let a program set. */
+/** Sends a request with headers that fetch does not let a program set; returns the status. */
 const raw = (url: string, path: string, headers: Readonly<Record<string, string>>, method = "GET", body?: string) =>
   Effect.promise(() =>
     new Promise<number>((resolve) => {

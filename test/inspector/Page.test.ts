@@ -12,7 +12,7 @@ import { ada, drafts, idOf } from "./Inspected.ts"
 
 const heading = (page: Page, name: string | RegExp) => page.getByRole("heading", { level: 1, name }).waitFor()
 
-/** Presses Tab until an element of this role and name has the focus; no further than a page has elements. */
+/** Presses Tab until an element with this role and name has the focus; fails after 80 presses. */
 const tabTo = async (page: Page, role: "button" | "link" | "textbox", name: string | RegExp) => {
   const wanted = page.getByRole(role, { name }).first()
   for (let n = 0; n < 80; n++) {
@@ -25,7 +25,7 @@ const tabTo = async (page: Page, role: "button" | "link" | "textbox", name: stri
 const focused = (page: Page) =>
   page.locator(":focus").evaluate((element) => element.getAttribute("aria-label") ?? element.textContent ?? "")
 
-/** Everything that a page and a terminal could take for more than text. */
+/** Texts that a page or a terminal could interpret as markup or control sequences. */
 const hostile = [
   "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">",
   "[click](javascript:document.title='owned') **bold** # heading",

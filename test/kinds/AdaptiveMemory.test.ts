@@ -22,7 +22,7 @@ const by = (weights: Partial<AdaptiveMemory.Prioritised["components"]>) => ({
 
 const halfLife = "1 minute"
 
-/** Each a half-life apart: old and important, older and relevant, new. */
+/** Puts three records, one half-life apart: an important one, then a relevant one, then a new one. */
 const three = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     yield* put(store, draft("green tea", { id: id("relevant"), importance: 0.25 }))

@@ -18,7 +18,9 @@ interface SeedEpisode {
   importance: number
 }
 
-/** The seed's own: it ignores what it does not know, hands out anybody's, and keeps reflections oldest first. */
+/**
+ * molroo's own in-memory adapter: its recall ignores filters and returns episodes of any entity; it keeps reflections oldest first.
+ */
 class InMemoryAdapter {
   readonly episodes: Array<SeedEpisode> = []
   readonly reflections: Array<object> = []

@@ -319,7 +319,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
-/** The real one, but for what is said. */
+/** The in-memory store with some operations replaced. */
 const store = (change: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) =>
   Layer.effect(
     MemoryStore.MemoryStore,

@@ -9,7 +9,7 @@ import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, id } from "../../src/testing/Sample.ts"
 
-/** Edits at random, and the same said plainly: a list of edges, each asked again every time. */
+/** Random edits of a graph, compared with a list of edges that is scanned for every question. */
 describe("GraphMemory and a simple model", () => {
   const viewers = [ada, bob, Viewer.make({}), Viewer.make({ userId: "ada", reach: "within" })]
   const scopes = ["global", { userId: "ada" }, { userId: "bob" }] as const
@@ -60,7 +60,7 @@ describe("GraphMemory and a simple model", () => {
         live.delete(id)
         edges = edges.filter(({ from, to }) => from !== id && (to !== id || !sees(viewer, from)))
       },
-      /** How far each is. */
+      /** Returns the distance of each node that the viewer reaches, in edges. */
       distances: (viewer: Viewer.Viewer, from: MemoryId, along: GraphMemory.Traversal) => {
         const distances = new Map<MemoryId, number>(sees(viewer, from) ? [[from, 0]] : [])
         for (let depth = 1; depth <= along.maxDepth!; depth++) {

@@ -31,7 +31,7 @@ const add = (
 const relate = (graph: GraphMemory.Service, from: string, type: string, to: string, weight = 1, viewer = ada) =>
   graph.relate(viewer, { from: id(from), to: id(to), type, weight })
 
-/** a -knows-> b -knows-> c -made-> d, and a -made(.3)-> d. */
+/** A graph: a -knows-> b -knows-> c -made-> d, and a -made-> d with weight 0.3. */
 const small = (graph: GraphMemory.Service) =>
   Effect.gen(function*() {
     for (const name of ["a", "b", "c", "d"]) yield* add(graph, name)

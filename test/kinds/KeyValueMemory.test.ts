@@ -22,7 +22,7 @@ const both = Effect.all([KeyValueMemory.KeyValueMemory, MemoryStore.MemoryStore]
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 const inNamespace = (namespace: string, store: MemoryStore.Service) =>
   Effect.provideService(KeyValueMemory.make(namespace), MemoryStore.MemoryStore, store)
-/** An assertion of chai takes one `Option` for another. */
+/** Returns the value, not an `Option`: chai takes any two `Option`s for equal. */
 const get = (memory: KeyValueMemory.Service, key: string, viewer: Viewer.Any = ada) =>
   Effect.map(memory.get(viewer, key), Option.getOrUndefined)
 

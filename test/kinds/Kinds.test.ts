@@ -28,15 +28,15 @@ import { opened, place } from "../vault/Place.ts"
 
 type Io<A = unknown> = Effect.Effect<A, MemoryError>
 
-/** A kind, and a text of it under an id. */
+/** The operations of a kind on a text that is stored under an id. */
 interface Kind {
-  /** The text, wherever one may be said. */
+  /** Stores the text in every field that takes free text. */
   readonly write: (text: string, id: MemoryId) => Io
-  /** The text, as the kind answers it. */
+  /** Returns the text as the kind's reads return it. */
   readonly back: (text: string, id: MemoryId) => Io
-  /** All that can be asked. */
+  /** All reads of the kind. */
   readonly ask: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
-  /** All that changes what is there. */
+  /** All writes of the kind that change or remove records. */
   readonly change: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
 }
 
@@ -44,7 +44,7 @@ const scope = { userId: "ada" }
 const all = { limit: 1_000 }
 const because = { reason: "so" }
 
-/** Of the one that has the id, what it says. */
+/** Returns a part of the result with this id. */
 const of = <A extends { readonly record: { readonly id: MemoryId } }>(
   found: Io<ReadonlyArray<A>>,
   id: MemoryId,
@@ -266,13 +266,13 @@ const kinds = Effect.gen(function*() {
   } satisfies Record<string, Kind>
 }).pipe(Effect.provide(EpisodicMemory.layer))
 
-/** On a store, what is to be known of each. */
+/** Runs an effect for every kind over the store. */
 const each = <A>(store: typeof MemoryStore.Service, f: (kind: Kind, name: string) => Effect.Effect<A, unknown>) =>
   Effect.provideService(kinds, MemoryStore, store).pipe(
     Effect.flatMap((all) => Effect.forEach(Object.entries<Kind>(all), ([name, kind]) => f(kind, name)))
   )
 
-/** An answer, as JSON, for chai takes one `Option` for another; or why there is none. */
+/** Returns each answer as JSON, since chai takes any two `Option`s for equal; for a failure its reason. */
 const answers = (asked: ReadonlyArray<Io>) =>
   Effect.forEach(asked, (one) =>
     Effect.match(one, {

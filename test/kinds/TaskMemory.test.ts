@@ -21,7 +21,7 @@ const record = (
 const actions = (all: ReadonlyArray<{ readonly data: TaskMemory.TaskEpisode }>) =>
   all.map(({ data }) => data.task.action)
 
-/** Of a build, a test and a release, at 100, 200 and 300; now it is 1,000. */
+/** Records three tasks, a build, a test and a release, at times 100, 200 and 300; the clock stands at 1,000. */
 const three = (memory: TaskMemory.Service) =>
   Effect.gen(function*() {
     yield* TestClock.setTime(1_000)

@@ -9,7 +9,7 @@ import { times } from "../vault/Program.ts"
 import { ask, type Asked, call, initialize, session } from "./Raw.ts"
 import { httpProcess, promised, secrets, stdio, tokens, traces } from "./Served.ts"
 
-/** The whole number is what `npm run soak` asks for. */
+/** Number of requests; `npm run soak` sends the larger one. */
 const requests = times(2_000, 10_000)
 
 const words = [
@@ -93,7 +93,7 @@ const object = Effect.gen(function*() {
   return Object.fromEntries(entries)
 })
 
-/** A message that is nearly one, or one that asks for what is not there. */
+/** Generates messages that are malformed, or that ask for something that does not exist. */
 const message = Effect.gen(function*() {
   const kind = yield* Random.nextIntBetween(0, 10)
   if (kind === 0) return yield* one(words)
@@ -105,7 +105,7 @@ const message = Effect.gen(function*() {
 
 const unasked: Readonly<Record<string, string>> = {}
 
-/** A request over HTTP: with or without a session, a token, the right headers. */
+/** Generates HTTP requests with or without a session, a token and the right headers. */
 const request = (headers: Readonly<Record<string, string>>) =>
   Effect.gen(function*() {
     const kind = yield* Random.nextIntBetween(0, 20)
@@ -135,7 +135,7 @@ const request = (headers: Readonly<Record<string, string>>) =>
     return { ...bare, method: yield* one(["PUT", "OPTIONS", "HEAD", "PATCH"]) }
   })
 
-/** Bytes that are no request of HTTP; the connection is then ended. */
+/** Sends bytes that are no HTTP request; the server then closes the connection. */
 const rubbish = (port: number) =>
   Effect.flatMap(
     one([

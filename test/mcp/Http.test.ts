@@ -9,7 +9,7 @@ import { bobs, httpProcess, promised, tokens, tried } from "./Served.ts"
 
 const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
 
-/** A server that asks for tokens, and the headers of ada and bob. */
+/** Starts a server that requires tokens; returns the headers of ada and bob. */
 const guarded = (options: object = {}) =>
   Effect.gen(function*() {
     const { ada, bob, file } = yield* tokens(yield* folder)

@@ -15,7 +15,7 @@ import { call, initialize, usual } from "./Raw.ts"
 
 const ada = Viewer.make({ userId: "ada" })
 
-/** An app that is guarded by hand, and a function that asks it. */
+/** Makes an app behind a guard, and a function that sends it requests. */
 const served = (options: McpServer.HttpOptions) =>
   Effect.gen(function*() {
     const guard = yield* McpServer.guard({ viewer: ada, ...options })

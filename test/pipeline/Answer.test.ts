@@ -28,7 +28,7 @@ const turns = [Message.user("I moved to Porto last month.")]
 const facts = (...facts: ReadonlyArray<unknown>) => JSON.stringify({ facts })
 const memory = (...memory: ReadonlyArray<unknown>) => JSON.stringify({ memory })
 
-/** Texts that answer neither question. */
+/** Answers of a model that fit neither the extraction nor the decision. */
 const nonsense: ReadonlyArray<string> = [
   "",
   "  \n",
@@ -157,7 +157,7 @@ describe("readDecision", () => {
 
 type Script = Parameters<typeof Completion.layerScripted>[0]
 
-/** Makes a pipeline over a store, both seeded. */
+/** Builds a pipeline over a store, with seeded randomness. */
 const within = (script: Script, store: Layer.Layer<MemoryStore.MemoryStore, unknown> = MemoryStore.layerInMemory) => {
   const layer = MemoryPipeline.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(Layer.orDie(store), Completion.layerScripted(script), Embedder.layerNone)),
@@ -288,7 +288,7 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     mutated("memory")
   )
 
-  /** Runs each answer for a user of its own, in one store. */
+  /** Remembers with each pair of answers for a user of its own, in one store. */
   const law = (n: number, extraction: string, decision: string) =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline

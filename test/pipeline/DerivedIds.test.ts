@@ -14,7 +14,7 @@ const mallory = Viewer.make({ userId: "mallory" })
 const scope = { userId: "ada" }
 const said = [Message.user("I moved to Lisbon."), Message.user("I drink tea.")]
 
-/** Puts a record of Mallory's under every new id of the plan. */
+/** Puts a record of Mallory under every new id of a plan. */
 const squat = (store: MemoryStore.Service, { mutations }: MemoryPipeline.Receipt) =>
   Effect.gen(function*() {
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])

@@ -36,13 +36,13 @@ interface Setup {
   readonly script?: Script
   readonly embedder?: Layer.Layer<Embedder.Embedder>
   readonly completion?: Layer.Layer<Completion.Completion>
-  /** Default in memory. */
+  /** The store to use. Default: in memory. */
   readonly store?: Layer.Layer<MemoryStore.MemoryStore, unknown>
-  /** Beside the store that is there. */
+  /** Operations that replace those of the store. */
   readonly over?: (store: MemoryStore.Service) => Partial<MemoryStore.Service>
 }
 
-/** The whole of it in memory, seeded. */
+/** Builds a pipeline, with seeded randomness. */
 const within = (setup: Setup = {}) => {
   const store = Layer.effect(
     MemoryStore.MemoryStore,
@@ -62,7 +62,7 @@ const within = (setup: Setup = {}) => {
 
 const both = Effect.all({ pipeline: MemoryPipeline.MemoryPipeline, store: MemoryStore.MemoryStore })
 
-/** What the store holds, tombstones apart, closed ones included. */
+/** Returns all live records of the store, closed ones included. */
 const everything = Effect.flatMap(
   MemoryStore.MemoryStore,
   (store) => Effect.map(Stream.runCollect(store.stream(Viewer.system(), {})), (all) => Array.from(all))
@@ -86,13 +86,13 @@ const facts = (...facts: ReadonlyArray<unknown>) => ({ facts })
 const memory = (...memory: ReadonlyArray<unknown>) => ({ memory })
 const add = (text: string) => [facts(text), memory({ event: "ADD", text })]
 
-/** A model that answers by what it is asked: facts always, decisions by what exists. */
+/** Makes a model that always extracts the fact, and decides by the existing memories that it is shown. */
 const model =
   (fact: string, decide: (existing: ReadonlyArray<{ id: string; text: string }>) => ReadonlyArray<unknown>) =>
   ({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? memory(...decide(existingIn(user))) : facts(fact)
 const existingIn = (user: string) => JSON.parse(user.split("\n")[1]!)
 
-/** A model that waits in its decision until it is let go. */
+/** Makes a model whose first decision waits until `go`. */
 const latched = (script: Script) =>
   Effect.gen(function*() {
     const asked = yield* Deferred.make<void>()
@@ -115,7 +115,7 @@ const latched = (script: Script) =>
     return { asked: Deferred.await(asked), go: Deferred.succeed(go, undefined), completion }
   })
 
-/** A model that decides nothing until `n` have asked it to. */
+/** Makes a model whose decisions wait until `n` have been asked for. */
 const meeting = (n: number, script: Script) =>
   Layer.effect(
     Completion.Completion,
@@ -134,7 +134,7 @@ const meeting = (n: number, script: Script) =>
     })
   ).pipe(Layer.provide(Completion.layerScripted(script)))
 
-/** An embedder that counts, and fails where it is told to. */
+/** Makes an embedder that records its calls, and fails where `fails` returns true. */
 const counted = (fails: (purpose: Embedder.Purpose, texts: ReadonlyArray<string>) => boolean = () => false) => {
   const calls: Array<{ readonly purpose: Embedder.Purpose; readonly texts: ReadonlyArray<string> }> = []
   const layer = Layer.effect(
@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("plans once if the store itself deduplicates", () => {
+  it.effect("plans once per call when concurrent calls add one fact, which the store deduplicates", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -649,7 +649,7 @@ describe("MemoryPipeline.remember", () => {
 })
 
 describe("the related memories that remember shows to the model", () => {
-  /** What the model is shown where Ada's chat is remembered. */
+  /** Returns the memories that the model is shown when Ada's chat is remembered. */
   const seen = (
     fill: Effect.Effect<unknown, MemoryError.MemoryError, MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline>,
     options: MemoryPipeline.Options,
@@ -993,7 +993,7 @@ describe("MemoryPipeline.remember with a model call that", () => {
 })
 
 describe("a change by another writer between search and apply", () => {
-  /** `meanwhile` happens while the first decision is being made; then the script goes on. */
+  /** Runs `meanwhile` while the first decision is being made; then the script continues. */
   const raced = <A>(
     script: Script,
     meanwhile: (
@@ -1463,7 +1463,7 @@ describe("MemoryPipeline.undo", () => {
   )
   type Receipt = MemoryPipeline.Receipt
 
-  /** Receipts that claim what the store did not do, each forged from two genuine ones. */
+  /** Receipts that claim writes that the store did not make, each forged from two genuine receipts. */
   const forgeries: Readonly<Record<string, (mine: Receipt, other: Receipt) => Receipt>> = {
     "without a seal": ({ applied, mutations, viewer }) => ({ applied, mutations, viewer }),
     "with an empty seal": (mine) => ({ ...mine, seal: "" }),

@@ -17,7 +17,7 @@ const others = 300
 const ada = { userId: "ada" }
 const both = { userId: "ada", agentId: "tutor" }
 
-/** Notes how many records were in sight of each question. */
+/** Wraps an engine so that `sizes` receives the number of documents that each query searches. */
 const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
   ...engine,
   match: (sight, asked, question) =>
@@ -29,7 +29,7 @@ const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
     ).pipe(Effect.zipRight(engine.page(sight, asked, after, limit)))
 })
 
-/** Remembers a fact by a viewer; returns what the model was shown, and how many records were in sight of each question. */
+/** Remembers a fact; returns the memories that the model was shown, and the number of documents that each query searched. */
 const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<Draft> = []) => {
   const shown: Array<string> = []
   const sizes: Array<number> = []

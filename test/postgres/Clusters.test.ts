@@ -22,7 +22,7 @@ import { hasClusters, throwAway } from "./Cluster.ts"
 import { ask } from "./Server.ts"
 import { eventually, isSilent, opened, placeOf, raw } from "./World.ts"
 
-/** Calls again for as long as the server is not there; counts how often it was not. */
+/** Retries a call while the server is unavailable; counts the failures. */
 const persistent = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>): Effect.Effect<A, MemoryError> =>
   Effect.catchIf(
     self,
@@ -39,7 +39,7 @@ const retry = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>
 const no = Effect.succeed(false)
 const fibers = 8
 
-/** Writes records from eight fibers, one at a time each. `acknowledged` has the body of each acknowledged record by its id. */
+/** Writes records from several fibers, each one at a time. `acknowledged` has the body of each acknowledged record by its id. */
 const load = (store: Service, writes: number, refusals: Ref.Ref<number>) => {
   const acknowledged = new Map<MemoryId, string>()
   const each = writes / fibers
@@ -66,7 +66,7 @@ const holdsAll = (store: Service, acknowledged: ReadonlyMap<MemoryId, string>) =
     }
   })
 
-/** A port that leads to the server of a URL, whichever that is when a connection is opened. Returns a URL with that port. */
+/** Opens a port that forwards each new connection to the current server of `target`; returns a URL with that port. */
 const proxied = (target: { readonly url: string }) =>
   Effect.map(
     Effect.acquireRelease(
@@ -90,7 +90,7 @@ const proxied = (target: { readonly url: string }) =>
     }
   )
 
-/** Whether the last statement of a connection to a server was one of a store's. */
+/** Whether the last statement of some store's connection to this server used the store's tables. */
 const isRead = (url: string) =>
   Effect.map(
     Effect.orDie(ask(url, "SELECT query FROM pg_stat_activity WHERE application_name = 'effect-memory'")),
@@ -98,7 +98,7 @@ const isRead = (url: string) =>
   )
 
 if (hasClusters) {
-  describe("a PostgreSQL server that fails", () => {
+  describe("a PostgreSQL server", () => {
     const writes = times(80, 2_000)
 
     it.scopedLive(
@@ -312,6 +312,6 @@ if (hasClusters) {
       }))
   })
 } else {
-  it("is not tested, since this machine has no PostgreSQL programs", () =>
+  it("a PostgreSQL server that stops is not tested, since this machine has no PostgreSQL programs", () =>
     assert.isFalse(hasClusters))
 }

@@ -18,7 +18,7 @@ import { holding, isReal, named, opened, raw, someoneWaits } from "./World.ts"
 
 const seeded = (seed: string) => Effect.withRandom(Random.make(seed))
 
-/** Holds that no connection of the place is within a transaction. */
+/** Asserts that no connection of the place has an open transaction. */
 const isAtRest = (at: Place) =>
   Effect.gen(function*() {
     const open = yield* raw(
@@ -29,13 +29,13 @@ const isAtRest = (at: Place) =>
     assert.deepStrictEqual(open, [])
   })
 
-/** The place by connections whose deadlocks nobody ends, where their role may say so: there one fails the test. */
+/** Returns the place with a `deadlock_timeout` of an hour, if the role may set it: a deadlock then fails the test. */
 const withoutRescue = (at: Place) =>
   Effect.map(raw(at, "SELECT current_setting('is_superuser') = 'on'"), ([row]) => {
     const url = Redacted.value(at.url)
     return { ...at, url: Redacted.make(row?.[0] === true ? withSettings(url, "deadlock_timeout=1h") : url) }
   })
-/** No statement is ended by its time, either. */
+/** A statement timeout so long that none ends a statement of these tests. */
 const options = { statementTimeout: "1 hour" } as const
 
 if (isReal) {

@@ -19,7 +19,7 @@ console.log(`${report()}${hasClusters ? "" : "; no programs of a server here: no
 
 const secret = "s3cr3t-Pa55"
 
-/** Opens a store of a URL, which fails. */
+/** Opens a store on a URL, and returns the failure. */
 const refused = (url: string, options: Partial<Postgres.Options> = {}) =>
   Effect.flip(Effect.scoped(Postgres.make({ url: Redacted.make(url), connectTimeout: "2 seconds", ...options })))
 
@@ -134,8 +134,10 @@ if (isReal) {
         assert.strictEqual((yield* Fiber.join(waiting)).body, "coffee")
         assert.strictEqual((yield* get(store, ada, id))?.body, "tea")
       }))
+  })
 
-    it.scopedLive("without the named database, or a url without one, fails with unavailable", () =>
+  describe("opening a PostgreSQL store", () => {
+    it.scopedLive("on a database that does not exist fails with unavailable, and the error does not contain the url", () =>
       Effect.gen(function*() {
         const { url } = yield* place
         const all = new URL(Redacted.value(url))
@@ -148,7 +150,7 @@ if (isReal) {
   })
 }
 
-/** A cluster that asks for a password over TCP, with databases and roles that do not fit. */
+/** A cluster that asks for a password over TCP, with databases and roles that a store cannot use. */
 const withPasswords = Effect.gen(function*() {
   const cluster = yield* throwAway
   const [row] = yield* ask(

@@ -48,7 +48,7 @@ const texts = [...attacks, ...strings.filter((text, n) => text.length < 200 && n
 
 const isOf = <A>(schema: Schema.Schema<A, string>, text: string): text is A & string => Schema.is(schema)(text)
 
-/** Writes and asks with a text in every field that takes one, and returns all that was answered: failures, too. */
+/** Writes and queries with the text in every field that takes one; returns all answers and failures. */
 const answers = (store: Service, text: string, n: number) =>
   Effect.gen(function*() {
     const own = isOf(ScopeId, text) ? text : "plain"
@@ -96,7 +96,7 @@ const answers = (store: Service, text: string, n: number) =>
     return plain(made)
   })
 
-/** Returns an answer as JSON, without cursors, which each store signs. */
+/** Returns an answer as JSON without cursors, which differ since each store signs its own. */
 const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (key, value: unknown) => key === "next" ? undefined : value))
 

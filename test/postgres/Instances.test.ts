@@ -13,7 +13,7 @@ import { dropConnections, eventually, holding, isReal, named, noSchema, opened, 
 
 const marker = "?"
 
-/** Listens from now on, and returns the changes in words. The listener is ready once it has heard a marker. */
+/** Subscribes to a store's changes; returns them as words. It has started once it has received a marker. */
 const listening = (store: Service) =>
   Effect.gen(function*() {
     const heard: Array<string> = []

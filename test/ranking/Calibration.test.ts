@@ -11,7 +11,7 @@ import * as World from "./world.ts"
 
 const ada = { userId: "ada" }
 const viewer = Viewer.everyone()
-/** A vector whose cosine to the question's, (1, 0), is `cosine`. */
+/** Returns a vector whose cosine with the query's vector (1, 0) is `cosine`. */
 const at = (cosine: number) => Float32Array.of(cosine, Math.sqrt(1 - cosine * cosine))
 
 interface Turn {
@@ -22,7 +22,7 @@ interface Turn {
   readonly scope?: MemoryRecord["scope"]
 }
 
-/** Relevance by body, of turns that are asked for "tea" by word and by vector. */
+/** Returns the relevance of each turn, by body, for the query "tea" with words and vector. */
 const relevances = (
   turns: Record<string, Turn>,
   query: Partial<MemoryQuery> = {},
@@ -90,7 +90,7 @@ describe("vector relevance in hybrid search", () => {
   })
 })
 
-/** A model whose vectors all lie close together, as those of many encoders do. */
+/** An embedding model whose vectors lie close together, as those of many encoders do. */
 const crowded: Embedder.Service = {
   model: "crowded",
   dimensions: 40,

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { type Leg, reciprocalRank } from "../../src/ranking/Fusion.ts"
 
-/** Each a little worse than the one before. */
+/** Makes a ranked list of the ids, each character one, with falling scores. */
 const leg = (ids: string, weight?: number): Leg<string> => ({
   name: ids,
   hits: Array.from(ids, (id, n) => ({ id, score: 1 / (n + 1) })),

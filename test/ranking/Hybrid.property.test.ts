@@ -14,7 +14,7 @@ import * as World from "./world.ts"
 
 const { array, constantFrom, integer, oneof, record, tuple } = FastCheck
 
-/** By model and text hash. */
+/** Vectors by model and text hash. */
 type Known = Map<string, Float32Array>
 const dimensions = { m: 3, n: 2, none: 2 } as const
 const model = constantFrom<"m" | "n" | "none">("m", "m", "n", "none")
@@ -44,7 +44,7 @@ const query: FastCheck.Arbitrary<MemoryQuery> = model.chain((model) =>
   }))
 )
 
-/** The formulas, looked up the slow way. */
+/** The expected hits: the formulas of hybrid search, computed by scanning all records. */
 const found = (
   records: Iterable<MemoryRecord>,
   vectors: Known,
@@ -129,7 +129,7 @@ const remove = integer({ min: 0, max: 12 }).map((n) =>
     records.delete(World.id(String(n)))
   })
 )
-/** Of a text that is there: the n-th, from whichever end. */
+/** Attaches a vector to the text of the n-th record, modulo their number. */
 const attach = constantFrom<Array<"m" | "n">>("m", "m", "n").chain((model) =>
   tuple(integer({ min: 0, max: 11 }), numbers(dimensions[model])).map(([n, vector]) =>
     act("attach", [model, n, vector], ({ index, records, vectors }) => {
@@ -141,7 +141,7 @@ const attach = constantFrom<Array<"m" | "n">>("m", "m", "n").chain((model) =>
     })
   )
 )
-/** What a store does after a purge. */
+/** Erases the vectors of texts that no record has any more, as a store does after a purge. */
 const sweep = constantFrom(
   act("sweep", "", ({ embeddings, records, vectors }) => {
     const live = new Set(Array.from(records.values(), textHash))

@@ -65,7 +65,7 @@ const variants: ReadonlyArray<Partial<MemoryQuery>> = [
   { minScore: 0.3 }
 ]
 
-/** All that a result tells. */
+/** Returns all fields of a result that ranking determines. */
 const told = ({ confidence, hits, leftOut }: SearchResult) => ({
   confidence,
   leftOut,

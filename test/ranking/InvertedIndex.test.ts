@@ -7,7 +7,7 @@ import { random } from "./random.ts"
 const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
-/** The scores of the documents that hold any of the terms, by doc id, and in how many documents each term is. */
+/** Returns the scores of the documents with any of the terms, by document id, and the number of documents per term. */
 const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArray<string>) => {
   index.match(index.view(sight), asked)
   const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)

@@ -12,7 +12,7 @@ const tags = ["tea", "milk", "bread"]
 const vocabulary = Array.from({ length: 60 }, (_, n) => `word${n}`)
 const size = 6_000
 
-/** Notes of one scope: few groups of many notes, so that matches are counted by group where they are scored. */
+/** Makes an index of notes in one scope: few combinations of kind and tags, and many notes of each. */
 const worldOf = ({ below, next, of }: ReturnType<typeof random>) => {
   const index = MemoryIndex.make()
   const word = () => vocabulary[Math.floor(next() ** 3 * vocabulary.length)]!

@@ -9,10 +9,10 @@ import * as World from "./world.ts"
 
 const { array, constantFrom, integer, oneof, record, tuple } = FastCheck
 
-/** What is done to an index and to a plain map of records alike. */
+/** An operation that is applied both to an index and to a plain map of records. */
 interface Act {
   readonly text: string
-  /** What is returned takes the index's place. */
+  /** Runs the operation. An index that it returns replaces the current one. */
   readonly run: (
     index: MemoryIndex.MemoryIndex,
     records: Map<MemoryId, MemoryRecord>

@@ -29,7 +29,7 @@ const indexOf = (...records: ReadonlyArray<MemoryRecord>) => {
   for (const one of records) index.add(one)
   return index
 }
-/** Records named by their summaries. */
+/** Makes an index of records with these summaries. */
 const named = (...names: ReadonlyArray<string>) => indexOf(...names.map((name) => record(name)))
 const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewer.Any = ada, now = 0) =>
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
@@ -194,7 +194,7 @@ describe("MemoryIndex", () => {
   })
 
   it("encodes its state as of the start of encoding, whatever changes between the steps and however often it is restored", () => {
-    /** Records of so many words that they are encoded in several steps. */
+    /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
         scope: { userId: `user-${n % 3}` },

@@ -7,7 +7,7 @@ import { naughty } from "./world.ts"
 
 const near = (a: string, b: string) => isNear(signature(a), signature(b))
 
-/** Seeded prose: so many words of four hundred. */
+/** Makes seeded prose of `count` words, drawn from a vocabulary of 400. */
 const prose = (count: number, seed: number): Array<string> => {
   const next = uniform(seed)
   const word = (n: number) =>

@@ -4,7 +4,7 @@ import { RecencyIndex } from "../../src/ranking/internal/RecencyIndex.ts"
 import { uniform } from "./vectors.ts"
 import * as world from "./world.ts"
 
-/** An index, with the number of comparisons so far. */
+/** Makes an index that counts its comparisons. */
 const counting = () => {
   const index = new RecencyIndex()
   const { newestFirst } = index

@@ -17,7 +17,7 @@ import { id, record } from "./world.ts"
 
 const analyzer = Analyzer.make()
 const kinds = MemoryKind.Kinds.defaultValue()
-/** As a database answers: facts without bodies, which are read by id. */
+/** Returns a `Retrieval` that answers as a database does: asynchronously, with facts without bodies, which are read later by id. */
 const remote = (index: MemoryIndex.MemoryIndex, embeddings: Embeddings): Retrieval => ({
   page: (...asked) => Effect.sync(() => index.page(...asked)),
   match: (...asked) =>
@@ -147,7 +147,7 @@ it("includes a hit whose score equals minScore, and whyNot agrees", () => {
 })
 
 describe("hybrid search", () => {
-  /** An index in which each record has the vector of its name's. */
+  /** Makes an index in which each record has the given vector. */
   const indexOf = (all: ReadonlyArray<readonly [made: MemoryRecord, vector: ReadonlyArray<number>]>) => {
     const embeddings = new Embeddings()
     const index = MemoryIndex.make({ analyzer, kinds, embeddings })

@@ -21,7 +21,7 @@ import { found as foundBy, id, record } from "./world.ts"
 const analyzer = Analyzer.make()
 const options = { analyzer, kinds: MemoryKind.Kinds.defaultValue() }
 
-/** An index that counts the records that a filter or a score has looked at; `examined`: as of a `Matcher`. */
+/** Makes an index that counts how often a filter or a score reads a record. `examined` is the option of `Matcher`. */
 const make = (examined?: number) => {
   const index = {
     looks: 0,

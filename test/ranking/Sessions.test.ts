@@ -17,7 +17,7 @@ const users = ["ada", "bob", "zoe"]
 const now = 1_000
 const vocabulary = Array.from({ length: 60 }, (_, n) => `word${n}`)
 
-/** Turns of 12 to a session, of which some are removed or expired; and records of no session. */
+/** Makes an index of sessions with 12 turns each, some of them removed or expired, and of records without a session. */
 const worldOf = (size: number, { below, next, of }: ReturnType<typeof random>) => {
   const index = MemoryIndex.make()
   const records = new Map<number, MemoryRecord>()
@@ -57,7 +57,7 @@ const worldOf = (size: number, { below, next, of }: ReturnType<typeof random>) =
 const sessionOf = ({ scope, source: { session } }: MemoryRecord) =>
   session === undefined ? undefined : `${JSON.stringify(scope)} ${session}`
 
-/** Returns what a query finds, best first, by looking at each record: `[id, score]`. */
+/** Returns the expected hits, best first, as `[id, score]`, computed one record at a time. */
 const foundIn = (
   docs: ReadonlyMap<MemoryRecord, Bm25.Doc<MemoryRecord>>,
   viewer: Viewer.Any,

@@ -4,11 +4,11 @@ import * as TimeExpression from "../../src/ranking/internal/TimeExpression.ts"
 import { mayNameTime } from "../../src/ranking/Tokenizer.ts"
 import { naughty } from "./world.ts"
 
-/** A Wednesday. */
+/** The time at which the texts are read: a Wednesday. */
 const now = Date.UTC(2024, 4, 15, 10, 30)
 const day = 86_400_000
 
-/** The spans that a text names, as their first and last day. */
+/** Returns the spans that a text names, each as its first and last day. */
 const spans = (text: string) =>
   TimeExpression.timesIn(text, now)?.spans.map(([from, until]) =>
     [from, until - 1].map((at) => new Date(at).toISOString().slice(0, 10)).join(" ")

@@ -4,7 +4,7 @@ import { QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts
 import { cosineSimilarity, make, type VectorIndex } from "../../src/ranking/VectorIndex.ts"
 import { gaussian, scattered } from "./vectors.ts"
 
-/** Sizes from which vectors are quantised: with and without. */
+/** Numbers of vectors from which an index quantises them: from the first one, or never. */
 const sorts = { quantized: 0, plain: Infinity }
 
 const naive = (

@@ -20,7 +20,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
 import { stores } from "../stores.ts"
 
-/** The stores that a manager stands on, each with how many moments of a turn are tried, of how many. */
+/** The stores, each with the distance between the moments of a turn at which it is interrupted: 1 tries every moment. */
 const worldsOf = [
   ["memory", stores.memory, 1],
   ["markdown", stores.markdown, 8],
@@ -28,7 +28,7 @@ const worldsOf = [
   ["postgres", stores.postgres, 8]
 ] as const
 
-/** The same store for every manager that is built on it. */
+/** Builds a store once, for all managers over it. */
 const keptIn = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
   Effect.map(Layer.build(layer), Context.get(MemoryStore.MemoryStore))
 const over = (store: MemoryStore.Service, trigger: ExtractionTrigger.ExtractionTrigger) =>

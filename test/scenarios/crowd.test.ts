@@ -21,17 +21,17 @@ const users = times(24, 500)
 const turns = 20
 const tenants = 5
 const betweenTurns = 30_000
-/** Five turns, as the default trigger reads. */
+/** Time of five turns, after which the default trigger extracts. */
 const period = 5 * betweenTurns
 
-/** Behaviours of the model for the conversations of the first users; it does `well` with all others. */
+/** Behaviours of the model for the conversations of the first users; for all others it behaves `well`. */
 const moods = ["hangs", "dies", "garbles", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs"]
 const moodOf = (user: number): string => moods[user] ?? "well"
 const viewerOf = (user: number) =>
   Viewer.make({ tenant: `tenant ${user % tenants}`, userId: `user ${user}`, sessionId: "s" })
 const textOf = (user: number, turn: number) => `${moodOf(user)} u${user} t${turn}.`
 
-/** A model that answers after a second, and records when it was asked about the words of each readable turn. */
+/** Makes a model that answers after a second, and records when it was sent the words of each turn. */
 const modelOf = (readAt: Map<string, Array<number>>) =>
   Completion.make({
     model: "moody",
@@ -107,7 +107,7 @@ describe("MemoryManager with conversations whose extraction hangs, dies or fails
   )
 })
 
-/** A manager with every default over one store in memory, together with the store. */
+/** Builds a manager with default options over an in-memory store, together with that store. */
 const managed = (completion: Completion.Service) =>
   Layer.unwrapEffect(Effect.map(
     MemoryStore.MemoryStore,

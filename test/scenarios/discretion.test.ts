@@ -42,7 +42,7 @@ const encodeError = Schema.encodeSync(
   Schema.parseJson(Schema.Struct({ message: Schema.String, reason: Schema.String }))
 )
 
-/** Runs a call that untyped code could make, and checks its error if it fails. Other tests say whether it may succeed. */
+/** Runs a call that untyped code could make, and checks the error if it fails. Whether it should fail is tested elsewhere. */
 const discreet = <A, E extends { readonly message: string; readonly reason: string }, R>(
   what: string,
   call: () => Effect.Effect<A, E, R>
@@ -57,7 +57,7 @@ const discreet = <A, E extends { readonly message: string; readonly reason: stri
 
 type Calls<R> = Readonly<Record<string, () => Effect.Effect<unknown, MemoryError, R>>>
 
-/** Calls each tool with the canary in each argument in turn, and in unknown arguments. */
+/** Inputs of each tool. The canary goes into each argument in turn, and into unknown arguments. */
 const inputs: Readonly<Record<string, object>> = {
   remember: { scope: "user", kind: "user", summary: canary, body: canary, tags: [canary], id: stableId("x") },
   recall: { query: canary, scopes: ["user"], kinds: ["user"], tags: [canary], limit: 5 },
@@ -98,7 +98,7 @@ const federation = (texts: boolean) =>
     ))
   )
 
-/** Does everything that a harness and its model do, with the canary in every text. */
+/** Runs everything that a harness and its model do, with the canary in every text. */
 const everything = Effect.gen(function*() {
   const memory = yield* service
   const manager = yield* MemoryManager.MemoryManager

@@ -27,7 +27,7 @@ const world = FastCheck.record({
   viewer
 })
 
-/** A word that no other record has, in every place where a record has words. */
+/** Makes a draft with a word that no other record has, in every field that holds text. */
 const draft = (word: string, scope: MemoryScope): Draft => ({
   scope,
   kind: "reference",

@@ -29,10 +29,10 @@ import { files, opened, place } from "../vault/Place.ts"
 const scope = { agentId: "pilot" }
 const pilot = Viewer.make(scope)
 
-/** A small cap, so that there is something to clean up. */
+/** The episodic kind with a small cap, so that clean-up has something to forget. */
 const kinds = MemoryKind.layer({ ...MemoryKind.episodic, cap: 4 })
 
-/** 1. Initialise: every kind over the one vault. */
+/** Step 1, initialise: builds every kind over one vault. */
 const initialise = (root: string) =>
   Effect.gen(function*() {
     const { store } = yield* opened(root)

@@ -22,7 +22,7 @@ const tenant = "default"
 const kinds = MemoryKind.Kinds.defaultValue()
 const entry = entryOf(Analyzer.Analyzer.defaultValue())
 
-/** Writes records as they are; `undefined` erases the one of the id. */
+/** Writes records unchanged, not through a viewer; `undefined` erases the record of the id. */
 const write = (
   store: MemoryStore.Service,
   all: ReadonlyArray<readonly [n: number, record: MemoryRecord | undefined]>

@@ -19,7 +19,7 @@ const vectorsOf = (store: MemoryStore.Service) => Option.getOrThrow(store.vector
 const built = <E, R>(layer: Layer.Layer<MemoryStore.MemoryStore, E, R>) =>
   Effect.map(Layer.build(layer), Context.get(MemoryStore.MemoryStore))
 
-/** More records than are looked up without a pause. */
+/** Number of records: more than the store reads in one step. */
 const count = 2_100
 const filled = <E, R>(layer: Layer.Layer<MemoryStore.MemoryStore, E, R>) =>
   Effect.gen(function*() {
@@ -30,7 +30,7 @@ const filled = <E, R>(layer: Layer.Layer<MemoryStore.MemoryStore, E, R>) =>
     return store
   })
 
-/** Embeds what waits by a vector, and returns how many did. */
+/** Attaches one vector to all pending texts; returns their number. */
 const embed = (store: MemoryStore.Service, model: string, vector: ReadonlyArray<number>) =>
   Effect.gen(function*() {
     const pending = yield* vectorsOf(store).pending("default", model)

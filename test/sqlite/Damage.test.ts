@@ -9,7 +9,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { times } from "../vault/Program.ts"
 import { all, bob, draft, file, opened, raw } from "./File.ts"
 
-/** A file with records, tombstones, revisions, links and vectors: its bytes. */
+/** The bytes of a file with records, tombstones, revisions, links and vectors. */
 const sample = Effect.scoped(Effect.gen(function*() {
   const filename = yield* file
   yield* Effect.scoped(Effect.gen(function*() {
@@ -25,7 +25,7 @@ const sample = Effect.scoped(Effect.gen(function*() {
   return fs.readFileSync(filename)
 }))
 
-/** Calls all there is to a store, each whatever the others did. Dies where one dies. */
+/** Calls every operation of a store, whether or not the ones before failed. Dies if one dies. */
 const used = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const tried = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>) => typed(name, self)
@@ -47,7 +47,7 @@ const used = (store: MemoryStore.Service) =>
     yield* tried("compact", store.compact)
   })
 
-/** Runs a call. It may fail, with a `MemoryError` alone. */
+/** Runs a call, which may fail only with a `MemoryError`. */
 const typed = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>) =>
   Effect.map(Effect.exit(self), (exit) => {
     if (exit._tag === "Success") return exit.value
@@ -55,7 +55,7 @@ const typed = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>)
     return undefined
   })
 
-/** Opens and uses a damaged file. Returns what it failed with as it was opened. */
+/** Opens and uses a damaged file; returns the failure of opening it. */
 const survives = (filename: string) =>
   Effect.scoped(Effect.gen(function*() {
     const result = yield* Effect.either(

@@ -11,7 +11,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { times } from "../vault/Program.ts"
 import { bob, draft, file, opened, peer } from "./File.ts"
 
-/** Collects what a store tells of others, from now on. */
+/** Subscribes to the changes that a store receives from other processes. */
 const listening = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const heard: Array<StoreChange> = []

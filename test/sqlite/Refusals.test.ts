@@ -15,7 +15,7 @@ const made = (filename: string) =>
 const reasonOf = (filename: string) =>
   Effect.map(Effect.flip(Effect.scoped(opened(filename))), ({ message, op, reason }) => ({ message, op, reason }))
 
-/** Whether a disk can be made here: by root, outside of most containers. */
+/** Whether this process may mount a file system: root may, except in most containers. */
 const mayMount = (() => {
   try {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), "disk-"))
@@ -28,7 +28,7 @@ const mayMount = (() => {
   }
 })()
 
-/** A disk of its own, of that size. */
+/** Mounts a file system of this size, until the scope closes. */
 const disk = (size: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -43,7 +43,7 @@ const disk = (size: string) =>
       })
   )
 
-/** Fills a disk with a file, up to so many bytes. */
+/** Fills the disk with a file until about `left` bytes beside a reserve are free. */
 const fill = (ballast: string, left: number) => {
   const { bavail, bsize } = fs.statfsSync(path.dirname(ballast))
   fs.writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 400_000 - left)))

@@ -33,7 +33,7 @@ import {
 } from "./Copies.ts"
 import { inMemory } from "./engines.ts"
 
-/** Whoever copies asks for the calls of the target to end at the n-th, whichever that is. */
+/** Numbers of the call at which a copy is interrupted. */
 const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3 * n)
 
 describe("Copy.copy", () => {

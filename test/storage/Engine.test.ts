@@ -30,7 +30,7 @@ const vector = new Float32Array([1, 2])
 
 const failure = MemoryError.make("invalid_draft", { op: "put", message: "no", detail: { issues: ["no"] } })
 
-/** A store of `size` facts on an engine that counts, and the calls of each effect. */
+/** Makes a store with `size` facts on an engine that records its calls, and returns the calls of each effect. */
 const counted = (size: number) =>
   Effect.gen(function*() {
     const calls: Array<Call> = []

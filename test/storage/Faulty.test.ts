@@ -11,7 +11,7 @@ import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { ada, draft, id, listed, put } from "../../src/testing/Sample.ts"
 
-/** A store, and the same with faults. */
+/** Declares a law of a store and the same store with faults. */
 const law = (
   title: string,
   plan: ReadonlyArray<Faulty.Fault>,

@@ -17,7 +17,7 @@ const note = (path: string, body = "", fields: Partial<MemoryRecord> = {}): Memo
     ...fields
   })
 
-/** The newest last, so that age would choose another one than the path does. */
+/** A vault whose newest note comes last, so that choosing by age would give other results than choosing by path. */
 const vault = [
   note("Note.md"),
   note("A/Note.md"),
@@ -50,7 +50,7 @@ const vault = [
   note("T/Two/One.md")
 ].map((record, n) => new MemoryRecord({ ...record, createdAt: n, validAt: n }))
 
-/** Who speaks, what it says, and the path that is meant; `undefined`: none. */
+/** Path of the linking note, its link, and the path of the expected target; `undefined`: none. */
 const cases: ReadonlyArray<readonly [by: string, link: string, to: string | undefined]> = [
   // by name: the own folder first
   ["From.md", "[[Note]]", "Note.md"],

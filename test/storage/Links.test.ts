@@ -31,7 +31,7 @@ const ends = (links: Links.Links, name: string, sees: (record: MemoryRecord) => 
   return { to: to.map(({ id }) => id), from: from.map(({ id }) => id) }
 }
 
-/** Said as plainly as it can be: every link of every record, each time. */
+/** Returns the expected neighbours, by scanning every link of every record. */
 const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Links.Neighbours => {
   const sorted = all.slice().sort(byRecency)
   const meant = (target: string, by: MemoryRecord) => {

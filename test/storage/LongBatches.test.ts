@@ -22,7 +22,7 @@ import { inMemory } from "./engines.ts"
 const made = (wrap: (engine: Engine) => Engine = (engine) => engine) =>
   Effect.flatMap(inMemory, (engine) => MemoryStore.make("long", wrap(engine)))
 
-/** Runs an effect, and `onTurn` at each of its turns of the event loop, which are numbered from 1. Returns their number, too. */
+/** Runs an effect, and `onTurn` at each turn of the event loop meanwhile, numbered from 1; returns their number with the result. */
 const withTurns = <A, E>(self: Effect.Effect<A, E>, onTurn: (turn: number) => Effect.Effect<void>) =>
   Effect.clockWith((clock) => {
     let turn = 0
@@ -39,11 +39,11 @@ const many = 700
 const drafts = Array.from({ length: many }, (_, n) => fact(`Tea number ${n}`))
 const count = (store: MemoryStore.Service) => Effect.map(store.list(ada, { limit: 1_000 }), ({ items }) => items.length)
 
-/** Runs something once, at one of the turns. */
+/** Runs an effect at one of the turns. */
 const at = (turn: number, self: Effect.Effect<unknown, MemoryError>) => (now: number) =>
   now === turn ? Effect.orDie(Effect.asVoid(self)) : Effect.void
 
-/** Runs a law for each turn that a put of `drafts` takes. */
+/** Runs a check once for each turn that a put of `drafts` takes. */
 const atEachTurn = <E>(law: (turn: number, isLast: boolean) => Effect.Effect<void, E>) =>
   Effect.gen(function*() {
     const store = yield* made()
@@ -248,13 +248,13 @@ describe("a long batch in memory", () => {
     ))
 })
 
-/** The same engine, as one that knows nothing of pauses. */
+/** Returns the engine with a `transact` that never pauses. */
 const unpaced = (engine: Engine): Engine => ({
   ...engine,
   transact: (tenant, needs, decide) => engine.transact(tenant, needs, (found) => decide(found))
 })
 
-/** Applies a batch in a new store with a past, and tells all that can be told of it. */
+/** Applies a batch in a new store with earlier records; returns all observable results. */
 const told = (mutations: ReadonlyArray<MemoryMutation>, wrap?: (engine: Engine) => Engine) =>
   Effect.gen(function*() {
     const store = yield* made(wrap)
@@ -276,7 +276,7 @@ const still = Object.assign(Object.create(Effect.runSync(Effect.clock)), {
   currentTimeMillis: Effect.succeed(1_700_000_000_000)
 })
 
-/** Rarely one that is refused, since the whole batch is then. */
+/** Generates mutations. Invalid ones are rare, since one of them fails the whole batch. */
 const mutation: FastCheck.Arbitrary<MemoryMutation> = FastCheck.oneof(
   { weight: 2_000, arbitrary: FastCheck.nat(40).map((n) => ({ _tag: "Put", draft: fact(`fact ${n}`) }) as const) },
   {

@@ -11,7 +11,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, listed, put, system } from "../../src/testing/Sample.ts"
 import { stores } from "../stores.ts"
 
-/** The number of stores that each layer maintains by itself. */
+/** Number of stores that each layer maintains by itself. */
 const maintained: Readonly<Record<keyof typeof stores, number>> = {
   memory: 1,
   markdown: 1,
@@ -22,7 +22,7 @@ const maintained: Readonly<Record<keyof typeof stores, number>> = {
   federated: 3
 }
 
-/** Records the names of all spans that begin. */
+/** Records the names of all spans that start. */
 const traced = <A, E, R>(use: (spans: Array<string>) => Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const spans: Array<string> = []

@@ -1,4 +1,4 @@
-/** What `MemoryStore.make` and its in-memory layer promise beyond the contract, mostly to implementers of backends. */
+/** What `MemoryStore.make` and its in-memory layer guarantee beyond the contract, mostly to implementers of stores. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -18,7 +18,7 @@ import { refuses } from "../../src/testing/Law.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, bob, draft, fact, found, id, listed, put, system } from "../../src/testing/Sample.ts"
 
-/** Primitives over one Map of one tenant, to be broken. */
+/** Makes correct primitives over one Map for one tenant, for tests to break. */
 const rows = () => {
   const rows = new Map<string, MemoryStore.Stored>()
   const primitives: MemoryStore.Primitives = {

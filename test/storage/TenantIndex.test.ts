@@ -14,7 +14,7 @@ const row = (record: MemoryRecord.MemoryRecord) => ({ record, forgotten: false }
 const made = () =>
   TenantIndex.make({ kinds: MemoryKind.Kinds.defaultValue(), analyzer: Analyzer.make(), embeddings: undefined })
 
-/** So long that there is a pause after every third. */
+/** Text so long that indexing pauses after every third record. */
 const filler = " filler".repeat(9_000)
 
 describe("a TenantIndex that is built with yields", () => {

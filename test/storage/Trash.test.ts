@@ -94,7 +94,7 @@ describe("an Overlay", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 })
 
-/** A store of its own with the same revisions of `x`, each written at its time. */
+/** Makes a second store with the same revisions of `x`, each written at its time. */
 const copyOf = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const rows = new Map<string, ReadonlyArray<MemoryStore.Stored>>()

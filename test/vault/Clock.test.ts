@@ -16,7 +16,7 @@ const one = id("one")
 const at = pathOf("default", { userId: "ada" }, one)
 const lock = (root: string) => path.join(root, ".effect-memory/lock")
 
-/** The system's clock with an offset that a test changes. Time passes as it does: what is monotonic, and sleep, go on. */
+/** The system clock with an offset that a test changes. Monotonic time and sleeping are not affected. */
 const adjustable = Effect.clockWith((clock) =>
   Effect.sync(() => {
     const time = { offset: 0 }
@@ -30,7 +30,7 @@ const adjustable = Effect.clockWith((clock) =>
   })
 )
 
-/** Edits the file of a record as a hand does: in place, at the time that the clock shows. */
+/** Edits the file of a record in place, as an author does, with the clock's current time. */
 const edit = (root: string, from: string, to: string) =>
   Effect.map(Clock.currentTimeMillis, (now) => {
     const file = path.join(root, at)

@@ -1,4 +1,4 @@
-/** Files that cannot be read any more: what the vault serves instead, what it refuses, and what it never erases. */
+/** Files that can no longer be read: what the vault answers instead, which calls fail, and that nothing readable is erased. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -25,7 +25,7 @@ const damages: Readonly<Record<string, (text: string) => string | Uint8Array>> =
   "with invalid UTF-8": (text) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xfe])])
 }
 
-/** A record of Ada's at revision 2, in a vault that is closed. */
+/** Makes a closed vault with a record of Ada's at revision 2. */
 const filled = (root: string) =>
   Effect.scoped(Effect.gen(function*() {
     const { store } = yield* opened(root)

@@ -20,7 +20,7 @@ const refund = "c4b8d2e6-7f15-4039-a6d8-1e9c5b3f7a20"
 const sister = "e9a1c7b3-6d24-4f58-8b90-5c3e7d1f2a46"
 const day = 1_717_286_400_000
 
-/** A minute after its records were written, when all but none of them is live. */
+/** The fixture, at a time one minute after its records were written, before any of them expires. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("a vault written by Deuz", () => {

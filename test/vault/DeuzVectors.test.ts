@@ -18,7 +18,7 @@ const closed = "6e0d2b8f-1c4a-47d9-8e35-9b7f3a5c1d02"
 const sister = "e9a1c7b3-6d24-4f58-8b90-5c3e7d1f2a46"
 const day = 1_717_286_400_000
 
-/** A minute after its records were written, when all but none of them is live. */
+/** The fixture, at a time one minute after its records were written, before any of them expires. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("vectors in a vault written by Deuz", () => {

@@ -15,7 +15,7 @@ import { place } from "./Place.ts"
 const bytes = new TextEncoder().encode("some bytes of a file")
 const large = new Uint8Array(DirectFiles.most + 1).fill(65)
 
-/** Folder with a file, a folder and a link in it. */
+/** Makes a folder with files, a folder and a link. */
 const filled = Effect.tap(place, (root) =>
   Effect.sync(() => {
     fs.writeFileSync(path.join(root, "file"), bytes)
@@ -61,7 +61,7 @@ const calls: ReadonlyArray<readonly [string, Run]> = [
   opening("new", "wx", large),
   opening("file", "a", large)
 ]
-/** All files below a folder with their sizes, links as links. */
+/** Returns all files below a folder with their sizes; links are not followed. */
 const state = (root: string) =>
   fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort().map((name) => {
     const stat = fs.lstatSync(path.join(root, name))

@@ -20,7 +20,7 @@ const text = (name: string, version: number, length = 300) => `${name} ${version
 const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
 const history = ".effect-memory/history"
 
-/** Every revision of the records that are there in the end, and of the forgotten one. */
+/** Every text of each record that is live or in the trash at the end. */
 const written: Readonly<Record<string, ReadonlyArray<string>>> = {
   a: [1, 2, 3].map((version) => text("a", version)),
   b: [1, 2].map((version) => text("b", version)),
@@ -31,16 +31,16 @@ const written: Readonly<Record<string, ReadonlyArray<string>>> = {
 const alive = ["a", "b", "late", "row"]
 
 interface Vault {
-  /** The folder in the end, and earlier. */
+  /** Folder of the vault at the end; `earlier` is a copy from before the last writes. */
   readonly root: string
   readonly earlier: string
-  /** Whether it was closed in the end. */
+  /** Whether the vault was closed at the end. */
   readonly isClosed: boolean
 }
 
 /**
- * A vault as it was, and as it is. `isClosed`: else its writer died before the last files were forced to disk. The history
- * has so many dead bytes that the next write compacts it.
+ * Makes a vault and an earlier copy of it. Unless `isClosed`, its writer died before the last files were forced to disk. Its history has
+ * so many dead bytes that the next write compacts it.
  */
 const made = (isClosed: boolean) =>
   Effect.gen(function*() {
@@ -80,7 +80,7 @@ const made = (isClosed: boolean) =>
     return { root, earlier, isClosed }
   })
 
-/** Every file, by its path. */
+/** Returns the path of every file. */
 const filesOf = (root: string): ReadonlyArray<string> =>
   fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) =>
     fs.statSync(path.join(root, name)).isFile()
@@ -90,7 +90,7 @@ const linesOf = (bytes: Buffer) => bytes.toString("latin1").split("\n").slice(0,
 
 interface Damage {
   readonly name: string
-  /** `undefined`: the file is deleted. */
+  /** Returns the damaged bytes; `undefined` deletes the file. */
   readonly of: (bytes: Buffer) => Buffer | undefined
 }
 
@@ -103,7 +103,7 @@ const turned = (at: number, bit: number): Damage => ({
   }
 })
 
-/** Bits of a file: some of each line of the history, and some of every other file, spread over it. */
+/** Picks bits of a file: some in each line of the history; in every other file some at equal distances. */
 const bits = (file: string, bytes: Buffer): ReadonlyArray<Damage> => {
   if (file !== history) {
     const count = Math.min(bytes.length, times(4, 12))
@@ -132,14 +132,14 @@ const damages = ({ earlier, root }: Vault, file: string): ReadonlyArray<Damage> 
   ]
 }
 
-/** What the history still has whole, or had earlier: the lines of the damaged file that are lines of either. */
+/** Returns the undamaged lines of the history, now or earlier. */
 const intact = ({ earlier, root }: Vault, damaged: Buffer | undefined): string => {
   if (damaged === undefined) return ""
   const whole = new Set([root, earlier].flatMap((at) => linesOf(fs.readFileSync(path.join(at, history)))))
   return linesOf(damaged).filter((line) => whole.has(line)).join("\n")
 }
 
-/** Breaks the file of a copy, runs the vault on it, and holds what it answers against what still stood in a file. */
+/** Damages a file in a copy of the vault, and compares the vault's answers with the texts that are still intact in some file. */
 const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =>
   Effect.gen(function*() {
     const root = yield* place
@@ -148,17 +148,17 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
     const broken = damage.of(fs.readFileSync(at))
     const hurt = () => broken === undefined ? fs.rmSync(at) : fs.writeFileSync(at, broken)
     const lines = intact(vault, file === history ? broken : fs.readFileSync(path.join(vault.root, history)))
-    /** Records whose own file is as it was. */
+    /** Whether the record's own file is undamaged. */
     const isSound = (name: string) =>
       file !== pathOf("default", name === "row" ? Internal : { userId: "ada" }, id(name))
     const about = (what: string) => `${file} ${damage.name} ${isRunning ? "while open" : "while closed"}: ${what}`
 
     // what a dead writer forgot, and only the damaged line said so, is written once more
     const isForgotten = vault.isClosed || isRunning || lines.includes("\"state\":\"forgotten\"")
-    /** A hand that takes a file away forgets the record, but where a dead writer may not have written it yet. */
+    /** Whether deleting the file forgets the record. It does not if a writer that died may not have written the file yet. */
     const isRemoved = (name: string) => !isSound(name) && broken === undefined && (vault.isClosed || isRunning)
 
-    /** What was written since, by name. */
+    /** Texts written after the damage, by record. */
     const since = new Map<string, string>()
     const isWhole = ({ store }: Opened) =>
       Effect.gen(function*() {
@@ -207,7 +207,7 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
         const again = yield* vectorsOf(open).read("default", "m", [hash(1), hash(2)])
         assert.isTrue(again.every(Option.isSome), about("vectors cannot be attached"))
       })
-    /** Updates, forgets and restores go on, or are refused where the record's own file is damaged, and lose nothing. */
+    /** Checks that updates, forgets and restores succeed, or fail if the record's own file is damaged, and lose nothing. */
     const goesOn = (open: Opened) =>
       Effect.gen(function*() {
         for (const name of ["a", "b"]) {
@@ -254,7 +254,7 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
     if (file !== history) assert.isBelow(size, 200_000, about("the history was not compacted"))
   }).pipe(Effect.scoped)
 
-/** Distance between the damages that are tried. The soak tries all, and each turned bit in two of four states of the vault. */
+/** Distance between the damages that are tried. The soak tries every damage, but of the flipped bits every second one. */
 const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
 
 describe("a vault in which one file is damaged", () => {

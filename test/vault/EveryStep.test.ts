@@ -16,19 +16,22 @@ import { type Opened, opened, place } from "./Place.ts"
 import { times } from "./Program.ts"
 
 const [a, b, c, d, long] = [id("a"), id("b"), id("c"), id("d"), id("long")]
-/** Whether the writer stops before a call. The soak stops before each; else it stops where bytes or names are put in place. */
+/**
+ * Whether the writer is stopped before this call. The soak stops it before every call; otherwise it stops before renames and writes of
+ * the history.
+ */
 const isStep = (method: string, at: string) =>
   isSoak || method === "rename" || (method === "write" && at.endsWith("history"))
 const isSoak = times(0, 1) === 1
 
-/** What the sleeper does, and what is there of it if it was acknowledged, and if it was not. */
+/** An operation of the writer that is stopped, and its expected effects if it was acknowledged or not. */
 interface Operation {
   readonly run: (store: Service) => Effect.Effect<unknown, MemoryError>
-  /** Texts that the vault has, in any revision, if and only if it was acknowledged. */
+  /** Texts that the vault holds, in any revision, if and only if the operation was acknowledged. */
   readonly texts: ReadonlyArray<string>
-  /** Records that are not listed if and only if it was acknowledged. */
+  /** Records that are not listed if and only if the operation was acknowledged. */
   readonly forgotten?: ReadonlyArray<typeof a>
-  /** A record of so many bytes that its purge is worth a compaction: purged by the operation, or before it. */
+  /** Whether a large record, whose purge causes a compaction, was purged by the operation or before it. */
   readonly long?: "purged" | "gone"
 }
 const operations: Readonly<Record<string, Operation>> = {
@@ -65,7 +68,7 @@ const operations: Readonly<Record<string, Operation>> = {
   }
 }
 
-/** A record at revision 2, one at 1, and a forgotten one. */
+/** Makes a vault with a record at revision 2, one at revision 1 and a forgotten one. */
 const filled = (kind: Operation["long"]) =>
   Effect.gen(function*() {
     const root = yield* place
@@ -84,7 +87,7 @@ const filled = (kind: Operation["long"]) =>
   })
 
 const all = [a, b, c, d]
-/** Every revision of the records, by their ids. */
+/** Returns every revision of the records, by id. */
 const past = (store: Service) =>
   Effect.forEach(
     [...all, long],
@@ -131,7 +134,7 @@ describe("a writer that stalls before a disk call until another has taken its lo
             yield* Effect.race(Deferred.await(stops), Fiber.await(asleep))
             const isAsleep = yield* Deferred.isDone(stops)
 
-            /** What the others were told is there: revision and text of `a`. */
+            /** Revision and text of `a` in the changes that other processes received. */
             const acknowledged: Array<string> = []
             for (const n of [1, 2]) {
               yield* Effect.scoped(Effect.gen(function*() {

@@ -41,7 +41,7 @@ const lockOf = (root: string, platform: Platform = NodeContext.layer, seed = "a"
     Effect.flatMap((fs) => Lock.make(fs, Duration.millis(30))),
     Effect.withRandom(Random.make(seed))
   )
-/** A file system where a file has one name. */
+/** A file system without hard links. */
 const oneName = (): Partial<FileSystem.FileSystem> => ({
   link: () => Effect.fail(failure)
 })

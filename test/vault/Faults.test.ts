@@ -24,7 +24,7 @@ const all = ["ENOSPC", "EIO", "EACCES"] as const
 /** Distance between the disk calls that are made to fail. The soak fails every call, with each error code. */
 const step = times(9, 1)
 
-/** As Node's own are made. */
+/** Makes an error as Node's file system does. */
 const failure = (code: Code, method: string, at: string): PlatformError =>
   new SystemError({
     reason: codes[code],
@@ -36,22 +36,22 @@ const failure = (code: Code, method: string, at: string): PlatformError =>
     cause: Object.assign(new Error(`${code}: it failed, ${method} '${at}'`), { code, path: at })
   })
 
-/** What the disk does at its `at`-th call from now on: 0 = as it should. */
+/** A fault of the disk: the `at`-th call from now on fails; 0: none. */
 interface Plan {
   at: number
   code: Code
-  /** A write fails after half of it. */
+  /** Number of calls so far. A write that fails has written half of its bytes. */
   calls: number
 }
 
-/** Node's file system, with a fault in it. */
+/** Node's file system with a fault in it. */
 const faulty = (plan: Plan) =>
   calling((method, at) =>
     Effect.suspend(() => ++plan.calls === plan.at ? Effect.fail(failure(plan.code, method, at)) : Effect.void)
   )
 
 const [a, b, c] = [id("a"), id("b"), id("c")]
-/** A note that somebody else wrote. */
+/** A note that its author wrote by hand. */
 const note = MemoryId.foreign("file", "Note.md")
 const noteOf = (tags: string, body: string) => `---\r\ntags: [${tags}] # mine\r\n---\r\n${body}\r\n`
 const long = (text: string) => text + " ".padEnd(500, "x")

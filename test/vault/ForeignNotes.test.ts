@@ -21,7 +21,7 @@ const tea =
 const alias = "---\ntags: [&one one, two]\nsame: *one\n---\nSow."
 const plain = "Sow. #garden\n\nReap in autumn, and dry the leaves in the shade."
 
-/** A folder with these notes, and nothing of ours. */
+/** Makes a folder with these notes and without our hidden folder. */
 const folder = (notes: Readonly<Record<string, string>>) =>
   Effect.tap(place, (root) => Effect.sync(() => write(root, notes)))
 const write = (root: string, notes: Readonly<Record<string, string>>) => {
@@ -36,7 +36,7 @@ const move = (root: string, from: string, to: string) => {
 }
 const session = <A, E>(root: string, use: (vault: Opened) => Effect.Effect<A, E, Scope.Scope>) =>
   Effect.scoped(Effect.flatMap(opened(root), use))
-/** Forgets what only a snapshot knows. */
+/** Deletes the snapshot, so that nothing is remembered that only it holds. */
 const cool = (root: string) => fs.rmSync(path.join(root, ".effect-memory/snapshot"), { force: true })
 const ids = (store: Service) =>
   Effect.map(
@@ -316,7 +316,7 @@ describe("an update of a hand-written note", () => {
     }))
 })
 
-/** What is done to a folder of notes, and whose record each file is then: that of the note at the path that is named. */
+/** A change of a folder of notes, and the identity of each file afterwards: the note whose record it is, by the note's path before. */
 interface Case {
   readonly title: string
   readonly notes: Readonly<Record<string, string>>

@@ -12,7 +12,7 @@ import { files, type Opened, opened, place } from "./Place.ts"
 const [a, b, c] = [id("a"), id("b"), id("c")]
 const at = (one: typeof a) => pathOf("default", { userId: "ada" }, one)
 
-/** Runs git in a folder, with a configuration of its own. `git merge` ends with 1 where it leaves a conflict. */
+/** Runs git in a folder, with a fixed configuration. Accepts exit code 1 of `git merge`, which means a conflict. */
 const git = (root: string, ...args: ReadonlyArray<string>) => {
   const settings = ["user.name=Ada", "user.email=ada@example.com", "init.defaultBranch=main", "core.autocrlf=false"]
   const env = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" }
@@ -28,7 +28,7 @@ const commit = (root: string) => {
   git(root, "commit", "-q", "-m", "memories")
 }
 
-/** A vault of two commits: `a` and `b`; then `a` changed, `b` forgotten and `c` new. */
+/** Makes a vault with two commits: one adds `a` and `b`, the next changes `a`, forgets `b` and adds `c`. */
 const committed = Effect.gen(function*() {
   const root = yield* place
   git(root, "init", "-q")
@@ -49,7 +49,7 @@ const committed = Effect.gen(function*() {
   return root
 })
 
-/** Moves the files of a vault, while it is open or while it is closed, and looks at it. */
+/** Moves the files of a vault, while it is open or closed, and checks the vault afterwards. */
 const moved = <E>(
   root: string,
   isRunning: boolean,

@@ -23,7 +23,7 @@ const failure: PlatformError = new SystemError({
   cause: Object.assign(new Error("EIO"), { code: "EIO" })
 })
 
-/** Puts that many notes at once, and returns what became of each. */
+/** Puts all notes concurrently; returns the result of each. */
 const all = ({ store }: Opened, acknowledged: (n: number) => void = () => {}) =>
   Effect.forEach(
     numbers,
@@ -36,7 +36,7 @@ const all = ({ store }: Opened, acknowledged: (n: number) => void = () => {}) =>
 const bodies = ({ store }: Opened) =>
   Effect.map(store.list(ada, { limit: 100 }), ({ items }) => items.map(({ body }) => body).sort())
 
-/** A vault with a call to the disk in hand: `hook` says what happens before each. */
+/** Opens a vault whose disk calls each run a hook first. */
 const hooked = (root: string) => {
   let hook: (method: string, at: string) => Effect.Effect<void, PlatformError> = () => Effect.void
   return Effect.map(
@@ -52,8 +52,7 @@ const hooked = (root: string) => {
 
 type Hooked = Effect.Effect.Success<ReturnType<typeof hooked>>
 /**
- * Has one writer wait for the disk until all others stand in line behind it; `second` is what happens when the history is
- * forced for them.
+ * Blocks one writer in its fsync of the history until all others are queued behind it. `second` runs at the next fsync, which is theirs.
  */
 const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, acknowledged?: (n: number) => void) =>
   Effect.gen(function*() {

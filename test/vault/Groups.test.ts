@@ -32,14 +32,14 @@ const failureOf = (code: string): PlatformError =>
 const isHistory = (at: string) => at.endsWith("/history")
 const isRecord = (at: string) => /\/turns\/[^/]+\/\d+$/.test(at)
 
-/** A disk that becomes full at a write. */
+/** A disk that becomes full at the write for which `fillsAt` returns true. */
 interface Filling {
   fillsAt: (at: string) => boolean
   isFull: boolean
   /** Runs before each write that fails. */
   readonly before?: Effect.Effect<void>
 }
-/** A disk where every write fails once it is full, after half of it; what is written over bytes that are there does not. */
+/** A disk on which, once full, every write that adds bytes fails after half of them. Overwriting still succeeds. */
 const filling = (fs: Filling) =>
   platformWith((real) => ({
     open: (at, options) =>
@@ -66,10 +66,10 @@ const filling = (fs: Filling) =>
 
 type Hook = (method: string, at: string) => Effect.Effect<void, PlatformError>
 const nothing: Hook = () => Effect.void
-/** A vault with each call to the disk in hand. */
+/** Opens a vault whose disk calls each run a hook first. */
 const hooked = (root: string, hook: { before: Hook }) =>
   opened(root, { lockTimeout: "1 hour" }, calling((method, at) => Effect.suspend(() => hook.before(method, at))))
-/** Puts so many records at once, and returns what became of each. */
+/** Puts all records concurrently; returns the result of each. */
 const all = ({ store }: Opened) =>
   Effect.forEach(numbers, (n) => Effect.either(put(store, draft(`number ${n}`, { id: idOf(n) }))), {
     concurrency: "unbounded"
@@ -252,7 +252,7 @@ describe("a put", () => {
       }
     }))
 
-  it.scopedLive("during any disk call of which the scope of the vault closes is acknowledged and kept", () =>
+  it.scopedLive("is acknowledged and kept if the scope of the vault closes during any of its disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         const root = yield* place

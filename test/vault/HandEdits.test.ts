@@ -24,7 +24,7 @@ interface Vault extends Opened {
   readonly issues: Effect.Effect<ReadonlyArray<string>>
 }
 
-/** With Ada's first record in it. */
+/** Declares a law of a vault that contains Ada's first record. */
 const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.scopedLive(title, () =>
     Effect.gen(function*() {

@@ -18,7 +18,7 @@ import { opened, place } from "./Place.ts"
 const names = ["a", "b", "c"]
 const file = (root: string) => path.join(root, ".effect-memory/history")
 
-/** Three records of two revisions each, written one by one and as a batch, in a vault that is closed. */
+/** Makes a closed vault with three records of two revisions each, written one by one and as a batch. */
 const filled = Effect.gen(function*() {
   const root = yield* place
   yield* Effect.scoped(Effect.gen(function*() {
@@ -35,7 +35,7 @@ const revisions = (store: Service) =>
 const law = (title: string, check: (root: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.scopedLive(title, () => Effect.flatMap(filled, check))
 
-/** The history of a folder, as a process has it that has just begun. */
+/** Opens the history of a folder as a new process does. */
 const historyOf = (root: string) =>
   Effect.gen(function*() {
     const fs = yield* VaultFileSystem.make(root)
@@ -46,7 +46,7 @@ const part = (revision: number, body = "x", name = "a"): History.Part => ({
   ...{ tenant: "default", id: id(name), record: record(name, { revision, body }), forgotten: false, extra: {} },
   ...{ path: `users/ada/${name}.md`, gone: [], before: null, after: "hash" }
 })
-/** Revisions of some records, as a process finds them that opens the vault now. */
+/** Returns the revisions of the records that a process finds on opening the vault. */
 const found = (root: string, ...names: ReadonlyArray<string>) =>
   Effect.map(
     Effect.tap(historyOf(root), (history) => history.news(true)),

@@ -1,4 +1,4 @@
-/** The key of a vault: it is stored twice, has a checksum, and is never silently replaced. */
+/** The key of a vault: it is stored twice with a checksum, and is never replaced without an error. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -11,7 +11,7 @@ const hidden = (root: string, name = "") => path.join(root, ".effect-memory", na
 const manifest = (root: string) => hidden(root, "vault.json")
 const copy = (root: string) => hidden(root, "vault.copy.json")
 
-/** A vault of twelve records, closed. */
+/** Makes a closed vault with twelve records. */
 const filled = Effect.tap(place, (root) =>
   Effect.scoped(Effect.gen(function*() {
     const { store } = yield* opened(root)
@@ -43,7 +43,7 @@ const all = (root: string) =>
 const mine = Array.from({ length: 12 }, () => ["user", 1])
 const file = Array.from({ length: 12 }, () => ["file", 2])
 
-/** As the releases before wrote it. */
+/** Rewrites the manifest as earlier releases wrote it. */
 const old = (root: string) =>
   Effect.sync(() => {
     const { key } = JSON.parse(fs.readFileSync(manifest(root), "utf8"))

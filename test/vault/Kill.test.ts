@@ -10,7 +10,7 @@ import { files, opened, place } from "./Place.ts"
 import { eachVault, isLong, program, times } from "./Program.ts"
 
 const history = (root: string) => path.join(root, ".effect-memory/history")
-/** The number of times that the history was written anew. */
+/** Returns how often the history was rewritten. */
 const epochOf = (root: string) => Number(/"epoch":(\d+)/.exec(fs.readFileSync(history(root), "latin1"))?.[1])
 
 describe("a writer killed at any moment", () => {

@@ -20,7 +20,7 @@ const at = (name: string) => pathOf("default", scope, id(name))
 interface Vault extends Opened {
   readonly graph: GraphMemory.Service
   readonly read: (name: string) => string
-  /** And looked at. */
+  /** Edits the file of the name, and rescans the vault. */
   readonly edit: (name: string, change: (text: string) => string) => Effect.Effect<void, unknown>
   readonly remove: (name: string) => Effect.Effect<void, unknown>
   readonly issues: Effect.Effect<ReadonlyArray<string>>

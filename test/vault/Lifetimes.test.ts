@@ -10,7 +10,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, system } from "../../src/testing/Sample.ts"
 import { files, opened, place, platformWith } from "./Place.ts"
 
-/** Makes a vault in which `count` records were forgotten, each tenth of which expires after an hour. */
+/** Makes a vault with `count` forgotten records; every tenth of them expires after an hour. */
 const withTombstones = (count: number) =>
   Effect.tap(place, (root) =>
     Effect.scoped(Effect.gen(function*() {
@@ -22,7 +22,7 @@ const withTombstones = (count: number) =>
       yield* store.forget(ada, put.map(({ record }) => record.id))
     })))
 
-/** Returns how often an opening opens the file of the history. */
+/** Returns how often opening a vault opens its history file. */
 const readsOfOpening = (count: number) =>
   Effect.gen(function*() {
     const root = yield* withTombstones(count)

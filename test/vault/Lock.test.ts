@@ -37,10 +37,10 @@ const lockOf = (
 
 const folder = Effect.tap(place, (root) => Effect.sync(() => fs.mkdirSync(path.join(root, ".effect-memory"))))
 
-/** One turn of the event loop, in which files are read and written. */
+/** Waits for one turn of the event loop, in which files are read and written. */
 const turn = Effect.promise(() => new Promise((done) => setImmediate(done)))
 
-/** A holder whose process stands still: its clock does not move, so its heart does not beat. */
+/** Acquires the lock in a suspended process: its clock does not advance, so it writes no heartbeat. */
 const paused = (lock: Lock.Lock) =>
   Effect.gen(function*() {
     const holds = yield* Deferred.make<void>()
@@ -57,7 +57,7 @@ const paused = (lock: Lock.Lock) =>
     return { wakes: Effect.zipRight(Deferred.succeed(wakes, undefined), Fiber.join(wasOurs)) }
   })
 
-/** A platform that counts the looks at a lock: each ends with a stat of it. */
+/** Makes a platform that counts the checks of a lock file; each check calls stat on it. */
 const counting = (root: string) => {
   let looks = 0
   const platform = Layer.effect(
@@ -72,7 +72,7 @@ const counting = (root: string) => {
 
 const broken = new SystemError({ reason: "Unknown", module: "FileSystem", method: "stat" })
 
-/** Counts how often the lock's path is open as a file of one name, on platforms with something done before some calls on it. */
+/** Counts the open handles of the lock's path, on platforms where some calls on it run another effect first. */
 const openedBy = (root: string) => {
   let count = 0
   type Before = (() => Effect.Effect<unknown, SystemError>) | undefined
@@ -155,7 +155,7 @@ describe("the lock of a vault", () => {
       const root = yield* folder
       const { looks, platform } = counting(root)
       const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b", platform)]
-      /** Moves the clock once the heartbeat was written and the other process has looked, so that disk speed has no effect. */
+      /** Waits until `done`, without advancing the clock in between, so that the disk's speed has no effect. */
       const until = (done: () => boolean) =>
         Effect.gen(function*() {
           for (let turns = 1; !done(); turns++) {

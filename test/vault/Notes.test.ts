@@ -14,12 +14,12 @@ import { type Opened, opened, place } from "./Place.ts"
 const many = Array.from({ length: 40 }, (_, n) => `tag${n}`)
 const matter = (yaml: string, body = "Sow.") => `---\n${yaml}\n---\n${body}`
 
-/** What a record must say, or no more than that there is one. */
+/** Expected fields of a note's record; `{}`: only that there is one. */
 type Says = Partial<
   Pick<MemoryRecord, "summary" | "body" | "kind" | "tags" | "createdAt" | "metadata" | "scope" | "importance">
 >
 
-/** Whether something of the note is told as an issue. */
+/** Marks a note that is expected to be reported as an issue. */
 const told = Symbol("told")
 
 const notes: Readonly<Record<string, readonly [text: string | Uint8Array, says: Says, told?: typeof told]>> = {
@@ -150,7 +150,7 @@ const filled = Effect.tap(place, (root) =>
     }
   }))
 
-/** Every file but those of the hidden folder, with its bytes. */
+/** Returns the bytes of every file outside of the hidden folder. */
 const bytes = (root: string): ReadonlyMap<string, string> =>
   new Map(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort()

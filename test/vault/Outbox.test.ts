@@ -20,7 +20,7 @@ import { eachVault, isLong, program, times } from "./Program.ts"
 
 const Line = Schema.Union(Schema.Struct({ ready: Schema.String }), Schema.Struct({ did: Schema.Array(Schema.String) }))
 
-/** Every message that was acknowledged is remembered, in its tenant, and none twice; nothing waits. How many there are. */
+/** Asserts that every acknowledged message is remembered exactly once, in its tenant, and that none waits; returns their number. */
 const onceEach = (store: Service, acknowledged: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     let count = 0
@@ -112,7 +112,7 @@ describe("two outboxes in two processes on one vault and the same conversations"
 describe("forgetAll with purge in a vault with an outbox", () => {
   const { ada, bob, down, model, never, refused, refusing, rows, settled, users, writes } = Boxes
   const word = "quokka"
-  /** The files that hold the word, hidden ones too. */
+  /** Returns the files that contain the word, hidden files included. */
   const where = (root: string) =>
     fs.readdirSync(root, { recursive: true, encoding: "utf8" })
       .filter((name) => fs.statSync(path.join(root, name)).isFile())

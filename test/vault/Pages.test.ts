@@ -28,10 +28,10 @@ import { files, opened, place } from "./Place.ts"
 const scope = { userId: "ada" }
 const mira = Viewer.make({ agentId: "mira", actorId: "ada" })
 const withAda = { agentId: "mira", actorId: "ada" }
-/** Of the page's own choosing, so that it reads as one. */
+/** Makes ids like those on the page. */
 const id = (last: string) => MemoryId.make(`01K${last.padStart(23, "0")}`)
 
-/** One of each, as its service writes it. */
+/** Writes one record of each kind by its service. */
 const pages = Effect.gen(function*() {
   const store = yield* MemoryStore
   const episodes = yield* EpisodicMemory.EpisodicMemory

@@ -33,7 +33,7 @@ const kinds = (store: MemoryStore.Service) =>
   }).pipe(Effect.provideService(MemoryStore.MemoryStore, store))
 type Kinds = Effect.Effect.Success<ReturnType<typeof kinds>>
 
-/** One of each. */
+/** Writes one record of each kind. */
 const fill = ({ beliefs, core, facts, knowledge, procedures, resources, settings, tasks }: Kinds) =>
   Effect.gen(function*() {
     yield* settings.set(ada, "theme", "dark")
@@ -84,9 +84,9 @@ const fill = ({ beliefs, core, facts, knowledge, procedures, resources, settings
 
 interface Vault extends Opened, Kinds {
   readonly root: string
-  /** Of the one page that says this. */
+  /** Returns path and text of the one page that contains this text. */
   readonly page: (says: string) => readonly [at: string, text: string]
-  /** And looked at. */
+  /** Edits the page, and rescans the vault. */
   readonly edit: (says: string, instead: string) => Effect.Effect<void, unknown>
   readonly issues: Effect.Effect<number, unknown>
 }

@@ -11,10 +11,10 @@ import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFi
 import { system } from "../../src/testing/Sample.ts"
 import { place } from "./Place.ts"
 
-/** Seconds that a look at every file of this folder takes. */
+/** Duration of a scan of this folder, in seconds. */
 const takes = 2
 
-/** A vault of a folder so large that a look takes two seconds, and of which nothing else is asked. */
+/** Makes a vault that is not used, of a folder whose scan takes two seconds. */
 const polled = Effect.gen(function*() {
   const changeFeed = ChangeFeed.make()
   let looks = 0
@@ -28,7 +28,7 @@ const polled = Effect.gen(function*() {
   return {
     called,
     listening: Effect.forkScoped(Stream.runDrain(changeFeed.of(system))),
-    /** Looks in so many seconds. */
+    /** Returns the number of scans during so many seconds. */
     during: (seconds: number, each: Effect.Effect<void> = Effect.void) =>
       Effect.gen(function*() {
         const before = looks

@@ -12,7 +12,7 @@ import { opened, place } from "./Place.ts"
 
 const Json = Schema.parseJson(MemoryPipeline.Receipt)
 
-/** Opens a vault for the lifetime of one pipeline. */
+/** Opens a vault with one pipeline, and closes it after use. */
 const using = <A, E>(
   root: string,
   use: (pipeline: MemoryPipeline.Service, store: MemoryStore.Service) => Effect.Effect<A, E>

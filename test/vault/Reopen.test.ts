@@ -17,7 +17,7 @@ import { times } from "./Program.ts"
 
 const sidecar = (root: string, name: string) => path.join(root, ".effect-memory", name)
 
-/** Sixty records, some changed, some forgotten, some of another tenant. */
+/** Puts sixty records, some of them updated, some forgotten, some of another tenant. */
 const fill = (store: Service) =>
   Effect.gen(function*() {
     const puts = yield* store.put(
@@ -52,7 +52,7 @@ const everything = (store: Service) =>
 const state = (root: string) =>
   Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) => everything(store)))
 
-/** Of two tenants, all that is found. */
+/** Opens the vault and returns all records of two tenants. */
 const answers = (root: string) =>
   Effect.scoped(
     Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) =>
@@ -64,13 +64,13 @@ const answers = (root: string) =>
         )))
   )
 
-/** As if written an hour ago, so that a look tells each change by its time. */
+/** Sets the time of every file to an hour ago, so that a scan recognises each change by its time. */
 const age = (root: string) => {
   const then = Date.now() / 1_000 - 3_600
   for (const name of Object.keys(files(root))) fs.utimesSync(path.join(root, name), then, then)
 }
 
-/** Every third, where it is not the soak. */
+/** Takes one in three, and all in the soak. */
 const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
 describe("a reopened vault", () => {

@@ -15,7 +15,7 @@ const edit = (root: string, from: string, to: string) =>
     fs.writeFileSync(path.join(root, name), text.replaceAll(from, to))
   })
 
-/** Advances time second by second, with disk access in between, until an unused vault has stopped polling. */
+/** Advances the clock second by second, with disk access in between, until an unused vault has stopped polling. */
 const rest = (vault: Markdown.VaultService) =>
   Effect.forEach(
     Array.from({ length: 200 }),

@@ -9,7 +9,7 @@ import { files, opened, place } from "./Place.ts"
 
 const hour = 3_600_000
 
-/** Changes a file's bytes in place, and puts its time back. */
+/** Changes a file's bytes in place, and restores its times. */
 const rot = (root: string, from: string, to: string) =>
   Effect.sync(() => {
     const [name, text] = Object.entries(files(root)).find(([, text]) => text.includes(from))!
@@ -20,7 +20,7 @@ const rot = (root: string, from: string, to: string) =>
     assert.deepInclude(fs.statSync(file), { ino, size, mtime })
   })
 
-/** One record, in a file that was last changed an hour ago and that the vault has looked at since. */
+/** Makes a vault with one record, whose file was last changed an hour ago and has been scanned since. */
 const settled = Effect.gen(function*() {
   const root = yield* place
   const vault = yield* opened(root)

@@ -9,7 +9,7 @@ import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
 import { opened, place, platformWith } from "./Place.ts"
 
-/** Holds one call back: the next one that `isMeant`. */
+/** Holds back the next call on a path for which `isMeant` returns true. */
 const gate = Effect.gen(function*() {
   const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
   let isMeant: ((path: string) => boolean) | undefined
@@ -31,7 +31,7 @@ const gate = Effect.gen(function*() {
   }
 })
 
-/** A vault with two records that are only ever written together, and a store whose looks can be held back. */
+/** Makes a vault with two records that are always written in one batch, and a store whose scans can be held back. */
 const twins = Effect.gen(function*() {
   const root = yield* place
   const [file, folder, read] = [yield* gate, yield* gate, yield* gate]
@@ -45,7 +45,7 @@ const twins = Effect.gen(function*() {
       readDirectory: (path) => folder.hold(path, fs.readDirectory(path))
     }))
   )
-  /** Another process: what it wrote has landed when it ends. */
+  /** Writes as another process; its files are complete when it ends. */
   const other = <A, E>(write: (store: Service) => Effect.Effect<A, E>) =>
     Effect.scoped(Effect.flatMap(opened(root), ({ store }) => write(store)))
   const [left, right] = yield* other((store) =>
@@ -57,7 +57,7 @@ const twins = Effect.gen(function*() {
   const long = yield* other((store) =>
     Effect.forEach(Array.from({ length: 40 }), (_, n) => put(store, draft(`${n} ${"long ".repeat(10_000)}`)))
   )
-  /** The history is written anew by the write after most of it was purged. */
+  /** Lets another process compact the history: it purges most of it, and the next write rewrites the file. */
   const compacted = Effect.gen(function*() {
     const { ino } = fs.statSync(`${root}/.effect-memory/history`)
     yield* other((store) => store.forget(ada, long.map(({ id }) => id), { purge: true }))

@@ -11,12 +11,12 @@ import { files, opened, place } from "./Place.ts"
 const snapshot = (root: string) => path.join(root, ".effect-memory/snapshot")
 const size = (root: string) => fs.existsSync(snapshot(root)) ? fs.statSync(snapshot(root)).size : 0
 
-/** Turns of the event loop, in which files are written, until it is so; the test ends otherwise. */
+/** Waits, turn by turn of the event loop, until the condition holds. The test's timeout ends it otherwise. */
 const until = (holds: () => boolean) =>
   Effect.repeat(Effect.promise(() => new Promise((done) => setImmediate(done))), { until: holds })
 
 const words = fs.readFileSync(path.join(import.meta.dirname, "../../README.md"), "utf8").split(/\s+/)
-/** Prose of as many words, of a README: Obsidian's notes are no more alike. */
+/** Makes random prose from words of the README; notes of one author are about as similar. */
 const prose = (count: number) =>
   Effect.gen(function*() {
     const parts: Array<string> = []

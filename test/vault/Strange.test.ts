@@ -57,7 +57,10 @@ describe("a folder in place of a record's file", () => {
     }))
 })
 
-/** Node's file system; once it is full, no byte is added, and files can still be made, renamed, removed and written over. */
+/**
+ * Node's file system with a disk that can be full: no write then adds a byte, but files can be created, renamed, removed and
+ * overwritten.
+ */
 const full = (fs: { isFull: boolean }) =>
   Layer.merge(
     NodeContext.layer,

@@ -11,7 +11,7 @@ import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFi
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { opened, place, platformWith } from "./Place.ts"
 
-/** A file that was last written that long ago. */
+/** Makes a file whose last change was so many seconds ago. */
 const plant = (file: string, { seconds }: { readonly seconds: number }) =>
   Effect.clockWith((clock) =>
     Effect.map(clock.currentTimeMillis, (now) => {

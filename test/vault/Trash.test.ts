@@ -12,14 +12,14 @@ import { type Opened, opened, place } from "./Place.ts"
 const one = id("one")
 const at = `users/ada/${one}.md`
 
-/** Opens the vault, and closes it again. */
+/** Opens the vault, uses it and closes it. */
 const once = <A, E>(
   root: string,
   use: (opened: Opened) => Effect.Effect<A, E, Scope.Scope>,
   trash?: Duration.DurationInput
 ) => Effect.scoped(Effect.flatMap(opened(root, { trash }), use))
 
-/** A record with two revisions. */
+/** Puts a record with two revisions. */
 const fill = (root: string) =>
   once(root, ({ store }) =>
     Effect.gen(function*() {
@@ -27,7 +27,7 @@ const fill = (root: string) =>
       yield* store.update(ada, one, { body: "the key lies with the neighbour" })
     }))
 
-/** Writes the history of a vault with one forgotten record as releases without a trash kept it. */
+/** Rewrites the history of a vault with one forgotten record in the format of releases without a trash. */
 const toFormat1 = (root: string) => {
   const hidden = path.join(root, ".effect-memory")
   const rows = fs.readFileSync(path.join(hidden, "history"), "utf8").split("\n")

@@ -30,7 +30,7 @@ const part = (record: MemoryRecord, n: number): History.Part => ({
   ...{ path: pathOf(n), gone: [], before: null, after: "hash" }
 })
 
-/** The history of a folder with a revision of each record, as a process has it that begins to read it. */
+/** Makes a history with a revision of each record, and opens it as a new process would. */
 const written = Effect.gen(function*() {
   const root = yield* place
   const fs = yield* VaultFileSystem.make(root)
@@ -41,7 +41,7 @@ const written = Effect.gen(function*() {
   return { disk: fs, history: History.make(fs) }
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** The most by which a number grows from one turn of the event loop to the next while an effect runs. */
+/** Returns the largest growth of a number between two turns of the event loop while an effect runs. */
 const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =>
   Effect.gen(function*() {
     let [last, most, isOver] = [count(), 0, false]
@@ -60,7 +60,7 @@ const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =
 /** Returns the number of turns of the event loop that an effect waits for. */
 const turns = <E, R>(self: Effect.Effect<unknown, E, R>) => Effect.map(waitsOf(self), ([waits]) => waits)
 
-/** The most of an iterable that is read between two steps. */
+/** Returns the largest number of elements that are read between two steps. */
 const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>) => Steps<B>) => {
   let [read, most] = [0, 0]
   const counted = new Proxy(values, {

@@ -11,7 +11,7 @@ import { ada, draft, found, put } from "../../src/testing/Sample.ts"
 import { opened, place } from "./Place.ts"
 
 const of = (store: MemoryStore.Service) => Option.getOrThrow(store.vectors)
-/** A vector that only this text has. */
+/** Makes a vector that depends on the text only. */
 const vectorOf = (text: string) =>
   Float32Array.from({ length: 4 }, (_, n) => parseInt(sha256(text).slice(n, n + 4), 16) + 1)
 const attach = (store: MemoryStore.Service, model = "m") =>
@@ -22,7 +22,7 @@ const attach = (store: MemoryStore.Service, model = "m") =>
   })
 const pending = (store: MemoryStore.Service, model = "m") =>
   Effect.map(of(store).pending("default", model), (all) => all.map(({ text }) => text).sort())
-/** Those of these texts that are there are the right ones; how many. */
+/** Asserts that the vectors found for these texts are the right ones; returns how many were found. */
 const right = (store: MemoryStore.Service, texts: ReadonlyArray<string>, model = "m") =>
   Effect.map(of(store).read("default", model, texts.map(sha256)), (all) =>
     all.filter((vector, n) => {
@@ -39,7 +39,7 @@ const query = (text: string) => ({
   embedding: { model: "m", vector: Array.from(vectorOf(text)) }
 })
 
-/** A closed vault of three records, with their vectors. */
+/** Makes a closed vault with three records and their vectors. */
 const filled = Effect.gen(function*() {
   const root = yield* place
   yield* Effect.scoped(Effect.gen(function*() {
@@ -222,7 +222,7 @@ describe("vectors of a vault", () => {
 
   const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
   const ofElsewhere = path.join(".effect-memory/vectors/tenants/elsewhere/m.vec")
-  /** Writes one file for two tenants, as an earlier version did: alpha, beta, gamma of one, gamma, delta of the other. */
+  /** Writes one vector file for two tenants, as an earlier release did: alpha, beta, gamma of one; gamma, delta of the other. */
   const undivided = Effect.gen(function*() {
     const root = yield* filled
     yield* Effect.scoped(Effect.gen(function*() {

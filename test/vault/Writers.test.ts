@@ -17,17 +17,17 @@ import { calling } from "./Calls.ts"
 import { type Opened, opened, place, platformWith } from "./Place.ts"
 import { times } from "./Program.ts"
 
-/** A turn of the event loop. */
+/** Waits for a turn of the event loop. */
 const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
-/** Lets other fibers go on by so many steps; a disk answers between two turns of the event loop. */
+/** Lets other fibers run for so many steps, with a turn of the event loop after every 32, in which the disk answers. */
 const steps = (count: number) =>
   Effect.gen(function*() {
     for (let n = 1; n <= count; n++) yield* n % 32 === 0 ? turn : Effect.yieldNow()
   })
-/** Fails where a call does not end: its own bound, so that a hang names its step. */
+/** Fails if a call does not end in 20 seconds, so that the message names the step that hangs. */
 const ends = (what: string) => <A, E>(self: Effect.Effect<A, E>) =>
   Effect.timeoutFail(self, { duration: "20 seconds", onTimeout: () => new Error(`${what} does not end`) })
-/** Bodies of the revisions in the history, in the order of their lines. */
+/** Returns the bodies of the revisions in the history, in the order of its lines. */
 const written = (root: string) =>
   Array.from(
     fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8").matchAll(/"body":"([^"]*)"/g),
@@ -37,7 +37,7 @@ const bodies = ({ store }: Opened) =>
   Effect.map(store.list(ada, { limit: 100 }), ({ items }) => items.map(({ body }) => body).sort())
 const again = (root: string) => Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), bodies))
 
-/** A disk that forces nothing, so that a write goes on without a turn of the event loop, and can be interrupted at each step. */
+/** A platform whose fsync does nothing, so that a write does not wait for the event loop, and can be interrupted at each step. */
 const quick = platformWith((real) => ({
   open: (at, options) =>
     Effect.map(real.open(at, options), (file) =>
@@ -46,7 +46,7 @@ const quick = platformWith((real) => ({
       }))
 }))
 
-/** Bodies of the records that are told of, in the order in which they are. */
+/** Subscribes to changes; returns the bodies of the changed records, in order. */
 const listening = (store: Opened["store"]) =>
   Effect.gen(function*() {
     const told: Array<string> = []
@@ -161,7 +161,7 @@ const failure: PlatformError = new SystemError({
   cause: Object.assign(new Error("EIO"), { code: "EIO" })
 })
 type Hook = (method: string, at: string) => boolean
-/** A vault on a disk whose calls fail where the hook says so. */
+/** Opens a vault on a disk whose calls fail where the hook returns true. */
 const failing = (root: string, hook: { fails: Hook }) =>
   opened(
     root,

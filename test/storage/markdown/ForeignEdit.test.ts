@@ -20,7 +20,7 @@ const read = (text: string, previous?: Previous, path = "Garden/Tea.md") =>
   Either.getOrThrowWith(Document.parse(context, path, text, 7, previous), (issue) => new Error(issue))
 const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) =>
   new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
-/** The text as it is after the record that it means got these fields. */
+/** Returns the text after an update of its record with these fields. */
 const edited = (text: string, fields: Partial<MemoryRecord>) => {
   const { record } = read(text)
   return Either.getOrElse(ForeignEdit.edit(text, record, changed(record, fields)), (issue) => `cannot: ${issue}`)
