@@ -149,10 +149,10 @@ describe("the architecture of src", () => {
 
   it("runs effects only in the command, and has no swallowed failures, stubs or `any`", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
-    // a plugin that dies is logged, and takes nobody along; the command prints a defect as one line
+    // except in the module that logs a plugin's defect, and in the command, which prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
     forbid(/\bdeclare (?:const|function)\b|@ts-ignore|@ts-expect-error/)
-    forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's payload is whatever its Schema says
+    forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's data has the type of its Schema
   })
 
   it("imports namespaces of Effect, and its own files with .ts", () => {

@@ -13,7 +13,7 @@ export default (): () => void => {
   const { bavail, bsize } = fs.statfsSync(memory)
   if (bavail * bsize < 4 * 2 ** 30) return () => {}
   const folder = fs.mkdtempSync(path.join(memory, "effect-memory-tests-"))
-  fs.chmodSync(folder, 0o1777) // a PostgreSQL that a test starts is another user's
+  fs.chmodSync(folder, 0o1777) // PostgreSQL runs as another user
   process.env["TMPDIR"] = folder
   return () => fs.rmSync(folder, { recursive: true, force: true })
 }

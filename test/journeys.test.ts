@@ -24,7 +24,7 @@ const passed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     session.connect()
     yield* Effect.promise(() => session.post("Profiler.enable"))
     yield* Effect.promise(() => session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false }))
-    yield* Effect.promise(() => session.post("Profiler.takePreciseCoverage")) // what ran until now does not count
+    yield* Effect.promise(() => session.post("Profiler.takePreciseCoverage")) // resets the counters
     yield* effect
     const { result } = yield* Effect.promise(() => session.post("Profiler.takePreciseCoverage"))
     yield* Effect.promise(() => session.post("Profiler.stopPreciseCoverage"))

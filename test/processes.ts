@@ -9,13 +9,13 @@ import * as path from "node:path"
 const root = path.join(import.meta.dirname, "..")
 
 export default async (): Promise<() => void> => {
-  // among the packages, where the drivers that stay outside are found
+  // below node_modules, so that drivers which are not bundled resolve
   const folder = path.join(root, "node_modules", ".cache", `processes-${process.pid}`)
   if (!fs.existsSync(path.join(root, "dist/index.js"))) return () => {}
   const places = fs.readdirSync(import.meta.dirname).map((name) => path.join(import.meta.dirname, name, "processes"))
   await build({
     entryPoints: places.filter((place) => fs.existsSync(place)).flatMap((place) =>
-      // `peer.mjs` also runs where its packages are missing
+      // `peer.mjs` is not bundled, since it also runs where its packages are missing
       fs.readdirSync(place).filter((name) => name !== "peer.mjs").map((name) => path.join(place, name))
     ),
     outdir: folder,
@@ -26,9 +26,9 @@ export default async (): Promise<() => void> => {
     platform: "node",
     format: "esm",
     target: "node20",
-    tsconfigRaw: {}, // its `paths` lead to `src`, and a program would have two copies of a module
+    tsconfigRaw: {}, // without `paths`, which lead to `src`: a program would have two copies of a module
     external: ["better-sqlite3"],
-    // CommonJS packages call require
+    // bundled CommonJS packages call require
     banner: {
       js: "import { createRequire as requiring } from 'node:module'\nconst require = requiring(import.meta.url)"
     },

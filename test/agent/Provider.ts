@@ -74,7 +74,7 @@ export const provider = (
 
     const server = createServer((request, response) => {
       void text(request).then((body) => {
-        const { input, stream } = JSON.parse(body) as { input: ReadonlyArray<Item>; stream?: boolean } // what the client sends
+        const { input, stream } = JSON.parse(body) as { input: ReadonlyArray<Item>; stream?: boolean } // the client's format
         asked.push(input)
         const given = answer(input)
         const items = itemsOf(given)
@@ -116,5 +116,5 @@ export const provider = (
           server.close()
         })
     )
-    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked } // it listens on a port
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked } // it listens on a TCP port
   })

@@ -79,7 +79,7 @@ describe("an agent in an HTTP server", () => {
       yield* before.process.signal("SIGTERM")
       assert.strictEqual(yield* before.process.end, 0)
       const fs = yield* FileSystem.FileSystem
-      assert.deepStrictEqual(yield* fs.readDirectory(root), ["memory.db"]) // nothing is left in its log
+      assert.deepStrictEqual(yield* fs.readDirectory(root), ["memory.db"]) // closed cleanly: no write-ahead log is left
       const after = yield* server(`${root}/memory.db`, url)
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
@@ -95,7 +95,7 @@ describe("an agent in an HTTP server", () => {
         concurrency: "unbounded"
       })
       const { value } = yield* Effect.promise(() => response.body!.getReader().read())
-      assert.strictEqual(new TextDecoder().decode(value), "I was just") // it is streamed: the answer has no end
+      assert.strictEqual(new TextDecoder().decode(value), "I was just") // the first chunk of an answer that never ends
       yield* before.process.signal("SIGKILL")
       yield* before.process.end
 

@@ -89,7 +89,7 @@ describe("MemoryToolkit.chat", () => {
         Effect.gen(function*() {
           const chat = yield* MemoryToolkit.chat("a")
           yield* chat.generateText({ prompt: "first" })
-          yield* Effect.flip(chat.generateText({ prompt: "second" })) // the script is over
+          yield* Effect.flip(chat.generateText({ prompt: "second" })) // fails, since the script has no further answer
           const { items } = yield* threads.messages(ada, "a")
           assert.deepStrictEqual(items.map(({ content }) => content), ["first", "one"])
           assert.lengthOf(asked, 2)
@@ -156,7 +156,7 @@ describe("MemoryToolkit.chat", () => {
         yield* leave("first")
         yield* leave("second")
         yield* chat.generateText({ prompt: "third" })
-        yield* Effect.flip(Stream.runDrain(chat.streamText({ prompt: "fourth" }))) // the script is over
+        yield* Effect.flip(Stream.runDrain(chat.streamText({ prompt: "fourth" }))) // fails, since the script has no further answer
         const { items } = yield* threads.messages(ada, "a")
         assert.deepStrictEqual(items.map(({ content, role }) => [role, content]), [
           ["user", "first"],

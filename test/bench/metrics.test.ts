@@ -3,7 +3,7 @@ import { mean, measure, type Metrics } from "../../bench/metrics.mjs"
 
 const near = (actual: Metrics, expected: Partial<Metrics>) => {
   for (const [name, value] of Object.entries(expected)) {
-    assert.closeTo(actual[name as keyof Metrics], value, 1e-9, name) // a key of Metrics, as `expected` is a part of one
+    assert.closeTo(actual[name as keyof Metrics], value, 1e-9, name) // a key of Metrics, since `expected` is Partial<Metrics>
   }
 }
 const grades = (...all: ReadonlyArray<readonly [string, number]>) => new Map(all)

@@ -26,7 +26,7 @@ const bundle = async (format: "esm" | "iife", minify: boolean) => {
     format,
     minify,
     logLevel: "error",
-    tsconfigRaw: {} // else its `paths` lead to `src`
+    tsconfigRaw: {} // without `paths`, which lead to `src`
   })
   return { text: outputFiles[0]!.text, inputs: Object.keys(Object.values(metafile.outputs)[0]!.inputs) }
 }

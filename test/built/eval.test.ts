@@ -20,8 +20,8 @@ const metrics = (recall: number, ndcg: number, mrr: number, queries: number) => 
   queries
 })
 
-const half = 2 / (2 + 1 / Math.log2(3)) // grade 2 found first, grade 1 not at all
-const second = 1 / Math.log2(3) // once by its words, and once as the turn after the one with the words
+const half = 2 / (2 + 1 / Math.log2(3)) // NDCG with grade 2 found first and grade 1 not found
+const second = 1 / Math.log2(3) // found second, after the other turn with the same words
 const expected = {
   ...metrics(5.5 / 7, (1 + half + 1 + 2 * second + 1) / 7, 5 / 7, 7),
   categories: {
@@ -47,7 +47,7 @@ describe("npm run eval", () => {
     assert.match(output, /^2 +0\.7500 .* 4$/m)
     assert.match(output, /^95 % +(?:\d?\.\d{3}–\d?\.\d{3} *){5}$/m)
     assert.match(output, /^a query takes [\d.]+ ms \(median\), [\d.]+ ms \(95th of 100\)$/m)
-    assert.notInclude(output, "\u001b[") // no person looks on
+    assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
   it("measures confidence if a category has no answers, and that category counts for nothing else", async () => {

@@ -80,7 +80,7 @@ describe("code fences", () => {
     "$title runs, and its asserted results are true",
     async ({ name }) => {
       if (ran.has(compiled(name))) return
-      const { code, output } = await run(compiled(name), elsewhere()) // a separate process, whose output explains a failure
+      const { code, output } = await run(compiled(name), elsewhere()) // in a child process, whose output explains a failure
       assert.strictEqual(code, 0, output)
     }
   )

@@ -35,7 +35,7 @@ describe("npm start", () => {
     ) assert.match(output, part)
     const processes = Array.from(output.matchAll(/process (\d+)/g), ([, id]) => id)
     assert.strictEqual(new Set(processes).size, 2)
-    assert.notInclude(output, "\u001b[") // no person looks on
+    assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
   it("run again names the existing memories and adds none", async () => {

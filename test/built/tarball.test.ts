@@ -10,7 +10,7 @@ import { compile, elsewhere, folder, root, run } from "./programs.ts"
 const path = folder("tarball")
 const installed = join(path, "node_modules/effect-memory")
 mkdirSync(installed, { recursive: true })
-writeFileSync(join(path, "package.json"), JSON.stringify({ private: true, type: "module" })) // else `effect-memory` is the package around it
+writeFileSync(join(path, "package.json"), JSON.stringify({ private: true, type: "module" })) // else `effect-memory` were this repository
 
 // without scripts: another test may be reading `dist`
 const packed = JSON.parse(
@@ -41,7 +41,7 @@ describe("the tarball", () => {
       !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )
     assert.deepStrictEqual(strays.toSorted(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"])
-    // the modules of the command are in its one file
+    // the modules of the command and the inspector are bundled into single files
     const modules = files.filter((file) => /^src\/(?!(?:cli|inspector)\/)/.test(file)).map((file) => file.slice(4, -3))
     for (const module of modules) assert.includeMembers([...files], [`dist/${module}.js`, `dist/${module}.d.ts`])
     assert.deepStrictEqual(files.filter((file) => /(?:^|\/)(?:node_modules|\.(?!ci\/)[^/]*)\//.test(file)), [])
@@ -140,7 +140,7 @@ describe("the tarball", () => {
   })
 
   it("type-checks in a program that uses it, with declarations, and runs", async () => {
-    // the errors that h-viewer expects are there only where every type resolves
+    // the errors expected in h-viewer appear only if all types resolve
     assert.deepStrictEqual(
       compile(path, {
         "a.ts": example("a-first.ts"),

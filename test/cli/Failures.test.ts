@@ -159,7 +159,7 @@ describe("a defect of effect-memory", () => {
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
-      // what the command calls to print a score dies
+      // breaks a method that the command uses to print scores
       const hook = "data:text/javascript,Number.prototype.toFixed=()=>{throw new TypeError('hunter2')}"
       const env = { NODE_OPTIONS: `--import "${hook}"` }
       const { code, stderr, stdout } = yield* run(["recall", "tea"], { cwd, env })

@@ -19,7 +19,7 @@ const connected = (
   Effect.acquireRelease(
     Effect.promise(async () => {
       const client = new Client({ name: "test", version: "1.0.0" })
-      await client.connect(transport as Parameters<Client["connect"]>[0]) // the SDK's own transports, under exactOptionalPropertyTypes
+      await client.connect(transport as Parameters<Client["connect"]>[0]) // the SDK's types do not support exactOptionalPropertyTypes
       return client
     }),
     (client) => Effect.promise(() => client.close())

@@ -11,7 +11,7 @@ const hostile =
   "tea \u001b[31mred\u001b[0m \u001b]0;title\u0007 \u001b]52;c;aGk=\u0007 \u009b2J \u202egnp.exe \r overwritten \u0008\u0007 " +
   "zero\u200bwidth \u{e0041}"
 
-// a sequence that the command itself prints: colours and styles
+// the sequences that the command prints itself: colours and styles
 const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
@@ -89,7 +89,7 @@ describe("effect-memory on a terminal", () => {
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
       for (const line of [["recall", "tea"], ["list"], ["--help"], ["recall", "--help"], ["stats"], ["doctor"]]) {
         assert.include((yield* onTerminal(line, { cwd })).screen, "\u001b[")
-        // what remains moves the cursor, for progress
+        // on a terminal without colour, only cursor movements of the progress line are left
         assert.notMatch((yield* onTerminal(line, { cwd, env: { NO_COLOR: "1" } })).screen, painted)
         assert.notInclude(yield* told(line, { cwd }), "\u001b")
       }

@@ -122,7 +122,7 @@ describe("the tables of an OutboxCluster", () => {
       yield* outbox.compact
       assert.strictEqual((yield* tables(cluster)).messages, messages)
       yield* Effect.withClock(outbox.compact, later(Clock.make(), 2 * 3_600_000))
-      assert.strictEqual((yield* tables(cluster)).messages, 2) // of what waits, and that it waits
+      assert.strictEqual((yield* tables(cluster)).messages, 2) // the notification of the waiting batch, and its timer
       yield* outbox.flush
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
     })
@@ -138,13 +138,13 @@ describe("an OutboxCluster", () => {
       const outbox = yield* openedOn(cluster, store, { extract }, { trigger: ExtractionTrigger.invocation })
       const lines = yield* Effect.provide(
         ConversationEntity.client(ConversationEntity.make("default")),
-        cluster as Context.Context<Sharding.Sharding | MessageStorage.MessageStorage> // a part of it
+        cluster as Context.Context<Sharding.Sharding | MessageStorage.MessageStorage> // the cluster's context contains more services
       )
       yield* outbox.append(ada, "s", users("a"))
       yield* until(Effect.map(remembered(store), (all) => all.length === 1))
       const { revision, sessionRow } = yield* OutboxState.of(store, { viewer: ada, session: "s" })
       const again = { tenant: "default", at: 1, from: 0, to: 1, rows: [{ id: sessionRow!, revision }], revision }
-      for (let n = 0; n < 2; n++) yield* lines.appended(sessionRow!, again) // the conversation has one
+      for (let n = 0; n < 2; n++) yield* lines.appended(sessionRow!, again) // the conversation has a session row
       yield* outbox.flush
       assert.deepStrictEqual(calls, [["a"]])
       assert.strictEqual((yield* tables(cluster)).messages, 2)
@@ -158,7 +158,7 @@ describe("an OutboxCluster", () => {
       const outbox = yield* openedOn(yield* runnerWith({}), store, { extract }, {
         trigger: ExtractionTrigger.invocation
       })
-      const other = yield* opened(store, { extract }, { trigger: never }) // appends, and tells no cluster of it
+      const other = yield* opened(store, { extract }, { trigger: never }) // appends without notifying the cluster
       yield* other.append(ada, "s", users("a"))
       yield* outbox.compact
       assert.deepStrictEqual(yield* remembered(store), [])

@@ -159,7 +159,7 @@ export const suite = (url: string): void =>
             }
           }
           const first = yield* start(0)
-          yield* first.line // the cluster makes its tables without a lock: two runners must not do so at once
+          yield* first.line // waits for the first runner, since a cluster creates its tables without a lock, which two must not do at once
           const runners = [first, yield* start(1)]
           yield* runners[1]!.line
           const outbox = yield* sender(noting, place.url)
@@ -184,20 +184,20 @@ export const suite = (url: string): void =>
                 yield* Effect.sleep(`${50 + round * 37 % 400} millis`)
                 yield* runners[killed]!.signal("SIGKILL")
                 assert.isNull(yield* runners[killed]!.end)
-                if (round % 4 === 3) yield* Effect.sleep("3 seconds") // the other one takes over
+                if (round % 4 === 3) yield* Effect.sleep("3 seconds") // lets the other runner take over
                 runners[killed] = yield* start(killed)
                 yield* runners[killed]!.line
               })
             ], { concurrency: 2 })
           }
           yield* runners[1]!.signal("SIGKILL")
-          yield* outbox.flush // by the one that is left
+          yield* outbox.flush // extracted by the runner that is left
           assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
 
           let readings = 0
           for (let line = 0; line < lines; line++) {
             const viewer = viewerOf(line)
-            // what one reading brought has one time, and no order of its own
+            // facts of one extraction have one time and no order
             const all = Array.from(
               yield* Stream.runCollect(store.stream(viewer, {})),
               ({ body, createdAt }) => ({
@@ -226,7 +226,7 @@ export const suite = (url: string): void =>
             }
           }
           assert.strictEqual(asks.size, appended)
-          // a runner that is killed once a plan is kept, and before it says so, leaves it out of the journal
+          // a runner that is killed between storing a plan and logging it leaves it out of the journal
           assert.isAbove(planned.size, appended / 2)
           for (const count of asks.values()) again += count - 1
           yield* Effect.logInfo(

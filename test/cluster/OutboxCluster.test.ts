@@ -52,5 +52,5 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 })
 
-// else the run says what the server does not show
+// without a server the report of the run names this gap
 if (server.url !== undefined) Kill.suite(server.url)

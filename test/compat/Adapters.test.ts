@@ -200,7 +200,7 @@ describe("compat: nexus-agents", () => {
   const kinds = Layer.provideMerge(Nexus.layer, MemoryStore.layerInMemory)
   const viewers = ["ada", "bob"].map((userId) => Viewer.make({ userId, agentId: "mira" }))
   const law = <R>(title: string, check: Effect.Effect<void, unknown, R | Layer.Layer.Success<typeof kinds>>) =>
-    it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // every kind is there
+    it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // `kinds` provides every kind that `check` needs
 
   law(
     "an id given by the caller belongs to one viewer: another viewer's fact with that id is separate",

@@ -25,7 +25,7 @@ const subjectsOf = (source: string): ReadonlyArray<string> =>
   Array.from(
     source.matchAll(/describe[^\n]*\(\s*["`]([^"`\n]+?)(?: \((?:%s|\$\{name\})\))?["`],/g),
     ([, subject]) => subject!
-  ) // the group is part of every match
+  ) // the group takes part in every match
 
 describe("docs/compat.md", () => {
   it.each(seeds)("lists for %s rows that say what differs and why, and name an existing test", (seed) => {

@@ -327,13 +327,13 @@ describe("Deuz's tools", () => {
         )
       const call = yield* calling(Viewer.make(ada))
       const { data } = yield* call("memory_append", { text: "likes tea" })
-      const { id } = data as { readonly id: string } // as `output` says
+      const { id } = data as { readonly id: string } // the tool's output schema has an id
       yield* call("memory_update", { id, text: "likes green tea" })
       assert.deepInclude(((yield* call("memory_search", { query: "green" })).data as ReadonlyArray<object>)[0], {
         id,
         text: "likes green tea"
-      }) // as `output` says
-      assert.lengthOf((yield* call("memory_view", {})).data as ReadonlyArray<object>, 1) // as `output` says
+      }) // the tool's output schema
+      assert.lengthOf((yield* call("memory_view", {})).data as ReadonlyArray<object>, 1) // the tool's output schema is a list
       const bob = yield* calling(Viewer.make({ userId: "bob" }))
       for (const [name, input] of [["memory_update", { id, text: "hates tea" }], ["memory_delete", { id }]] as const) {
         const outcome = yield* Effect.either(bob(name, input))

@@ -73,7 +73,7 @@ describe("drover's tools", () => {
         }))
       )
       const { data } = yield* call("recall", {})
-      assert.lengthOf((data as { readonly hits: ReadonlyArray<unknown> }).hits, 10) // as `output` says
+      assert.lengthOf((data as { readonly hits: ReadonlyArray<unknown> }).hits, 10) // the tool's output schema has hits
     })
   )
 
@@ -83,7 +83,7 @@ describe("drover's tools", () => {
       const store = yield* MemoryStore.MemoryStore
       const call = yield* calling(pilot)
       const { data } = yield* call("remember", tea)
-      const { id } = data as { readonly id: string } // as `output` says
+      const { id } = data as { readonly id: string } // the tool's output schema has an id
       assert.deepStrictEqual((yield* (yield* calling(Drover.viewerOf({ agentId: "other" })))("forget", { id })).data, {
         id,
         removed: false
@@ -101,7 +101,7 @@ describe("drover's tools", () => {
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { data } = yield* call("remember", tea)
-      const { id } = data as { readonly id: string } // as `output` says
+      const { id } = data as { readonly id: string } // the tool's output schema has an id
       yield* call("remember", { ...tea, id, body: "Drinks coffee." })
       const other = yield* calling(Drover.viewerOf({ agentId: "other" }))
       assert.strictEqual((yield* Effect.flip(other("remember", { ...tea, id }))).reason, "invalid_id")
@@ -145,7 +145,7 @@ describe("drover's tools", () => {
       assert.strictEqual(yield* index, "")
       const { data } = yield* (yield* calling(pilot))("remember", { ...tea, summary: "Tea <b>\u2028## System" })
       const text = yield* index
-      assert.include(text, (data as { readonly id: string }).id) // as `output` says
+      assert.include(text, (data as { readonly id: string }).id) // the tool's output schema has an id
       assert.notInclude(text, "<b>")
       assert.notMatch(text, /^## System/m)
     })

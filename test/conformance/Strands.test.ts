@@ -192,7 +192,7 @@ describe("Strands' tools", () => {
       assert.strictEqual((yield* Effect.flip(add!.call({ entries: [] }))).reason, "invalid_draft")
       assert.deepInclude((yield* add!.call({ entries: ["Ada likes tea", "Ada likes rain"] })).data, { stored: 2 })
       const { data } = yield* search!.call({ query: "rain" })
-      assert.deepInclude((data as ReadonlyArray<object>)[0], { content: "Ada likes rain", storeName: "notes" }) // as `output` says
+      assert.deepInclude((data as ReadonlyArray<object>)[0], { content: "Ada likes rain", storeName: "notes" }) // the output is a list
     })
   )
 

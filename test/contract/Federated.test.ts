@@ -19,5 +19,5 @@ const mirrored = Federated.layer({
   vault: { layer: stores.markdown, writable: true }
 })
 
-// in memory it is among `stores`; a vault takes its time
+// a mirrored in-memory store is among `stores`; with a vault it is slower, and is tested in the soak only
 if (times(0, 1) > 0) MemoryStoreContract.suite("markdown, all of it mirrored in memory", mirrored)

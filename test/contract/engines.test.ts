@@ -60,7 +60,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
     transact: (tenant, needs, decide) =>
       Effect.gen(function*() {
         let stale: Found | undefined
-        // decides with what was there before, and says so to nobody
+        // decides on an earlier state, and does not report a conflict
         yield* engine.transact(tenant, needs, (found) => {
           stale = found
           return Either.right({ writes: [], answer: undefined })
@@ -243,7 +243,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
   "vectors.read returns the vectors of another model": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
-      read: (tenant, _, hashes) => engine.vectors!.read(tenant, "other", hashes) // the engine in memory has them
+      read: (tenant, _, hashes) => engine.vectors!.read(tenant, "other", hashes) // the in-memory engine has vectors
     }
   })
 }

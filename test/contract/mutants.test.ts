@@ -72,9 +72,9 @@ const keptBy = (
             for (const { id, next } of writes) rows.set(key(tenant, id), keep(rows.get(key(tenant, id)) ?? [], next))
           })
       })
-    }).pipe(Effect.orDie) // a Map does not fail
+    }).pipe(Effect.orDie) // operations on a Map do not fail
   )
-const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // never looked into
+const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // a marker whose fields are never read
 
 /** Returns a viewer that sees all live records of the tenant, whatever their scope. */
 const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : Viewer.everyone(viewer.tenant)

@@ -74,7 +74,7 @@ export const strings: ReadonlyArray<string> = Array.from(new Set([...list, ...ou
   text.isWellFormed() && text.length <= 65_536
 )
 
-const isOf = <A>(schema: Schema.Schema<A, string>) => (text: string) => Schema.is(schema)(text as A) // a brand says nothing of its own
+const isOf = <A>(schema: Schema.Schema<A, string>) => (text: string) => Schema.is(schema)(text as A) // of a branded string
 
 /** Every n-th string in the soak, one in three of those otherwise. */
 export const sampled = (n: number): ReadonlyArray<string> => strings.filter((_, i) => i % times(3 * n, n) === 0)

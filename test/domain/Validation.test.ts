@@ -55,7 +55,7 @@ describe("Validation", () => {
   })
 
   it("refuses negative times and values that are no time, and accepts zero", () => {
-    const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // past the compiler
+    const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // untyped values
     assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
       1,
       1,
@@ -92,7 +92,7 @@ describe("Validation", () => {
     })).value
     const schemas = [Draft, Patch, MemoryQuery, MemoryMutation, Viewer.Viewer]
     for (const schema of schemas) {
-      const keys = FastCheck.sample(Arbitrary.make(schema as Schema.Schema<object>), { numRuns: 50, seed: 1 }) // each an object
+      const keys = FastCheck.sample(Arbitrary.make(schema as Schema.Schema<object>), { numRuns: 50, seed: 1 }) // all schemas are structs
         .flatMap((value) => Object.keys(value))
       FastCheck.assert(
         FastCheck.property(

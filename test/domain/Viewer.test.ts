@@ -42,7 +42,7 @@ describe("Viewer", () => {
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
         const made = Either.try({
-          try: () => Viewer.make(input as Viewer.Input), // a caller without types
+          try: () => Viewer.make(input as Viewer.Input), // an untyped caller may pass any value
           catch: (error) => error
         })
         assert.isTrue(Either.isLeft(made))

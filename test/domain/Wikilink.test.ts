@@ -137,7 +137,7 @@ describe("Wikilink", () => {
     )
   })
 
-  // quadratic, each of these would outlast the test's own limit of time many times over
+  // a quadratic algorithm would exceed the test's timeout many times over
   it("parse reads two million hostile characters in one pass", () => {
     const size = 1_000_000
     for (

@@ -52,7 +52,7 @@ describe("an instruction file", () => {
       const { files } = told(
         yield* load(at(""), { maxBytesPerFile: 2_000_000 })
       )
-      assert.lengthOf(files, 2) // what is quadratic takes minutes: the test's time is over
+      assert.lengthOf(files, 2) // a quadratic algorithm would take minutes and exceed the timeout
     })))
 
   it.effect("imports nothing from outside the root, and an issue reports the attempt", () =>

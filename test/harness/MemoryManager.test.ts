@@ -152,7 +152,7 @@ describe("MemoryManager.search", () => {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
       yield* add(ada, Array.from({ length: 9 }, (_, n) => draft(`tea number ${n}`)), { stores: ["notes"] })
-      yield* TestClock.adjust("1 second") // of equal scores the newer is first
+      yield* TestClock.adjust("1 second") // the newer of two records with equal scores is ranked first
       yield* add(ada, [draft("a tea pot of iron")], { stores: ["scratch"] })
       const { text } = yield* inject(ada, [Message.user("tea?")])
       assert.lengthOf(text.match(/<entry /g) ?? [], 5)
@@ -296,7 +296,7 @@ describe("MemoryManager.flush", () => {
       assert.strictEqual((yield* Fiber.poll(flushing))._tag, "None")
       yield* TestClock.adjust("1 minute")
       yield* Fiber.join(flushing)
-      yield* Effect.fork(TestClock.adjust("1 minute")) // for the scope's end
+      yield* Effect.fork(TestClock.adjust("1 minute")) // lets the timeout of closing the scope pass
     }).pipe(Effect.provide(world({
       stores: {
         notes: {
@@ -444,7 +444,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       assert.strictEqual((yield* context([Message.user("tea?")])).text, "")
       const { outboxes } = yield* manager
       assert.strictEqual((yield* outboxes.get("notes")!.status).waiting, 2)
-      yield* Effect.fork(TestClock.adjust("1 minute")) // for the scope's end
+      yield* Effect.fork(TestClock.adjust("1 minute")) // lets the timeout of closing the scope pass
     }).pipe(
       MemoryService.as(ada),
       Effect.provide(world({

@@ -23,7 +23,7 @@ const others = [
   { tenant: "default", userId: "ada", reach: "exact" },
   { tenant: "default", reach: "everyone" },
   Object.create(Viewer.Viewer.prototype)
-] as ReadonlyArray<Viewer.Viewer> // what a test of this has to say
+] as ReadonlyArray<Viewer.Viewer> // not viewers, in spite of the type
 
 describe("a value that is not a Viewer", () => {
   it.scoped("is refused by every operation of MemoryService that can fail, and leaves waiting turns as they are", () =>

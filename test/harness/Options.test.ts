@@ -28,7 +28,7 @@ import * as Postgres from "../../src/storage/MemoryStore/Postgres.ts"
 import * as Sqlite from "../../src/storage/MemoryStore/Sqlite.ts"
 import { ada, draft, heard, service } from "./Service.ts"
 
-const time = (text: string) => text as Duration.DurationInput // as from a configuration file, past the compiler
+const time = (text: string) => text as Duration.DurationInput // an invalid text, as a configuration file may contain it
 
 const refusal = <A, R>(layer: Layer.Layer<A, MemoryError.MemoryError, R>) =>
   Effect.map(Effect.flip(Effect.scoped(Layer.build(layer))), ({ message, reason }) => ({ message, reason }))

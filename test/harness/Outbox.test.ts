@@ -45,7 +45,7 @@ const everySecond: Outbox.Options = { trigger: ExtractionTrigger.invocation, ret
 for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
   describe(`an Outbox over ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
-      it.scoped(title, () => Effect.provide(Effect.scoped(check), layer)) // the outboxes are closed before their store
+      it.scoped(title, () => Effect.provide(Effect.scoped(check), layer)) // the inner scope closes the outboxes before their store
 
     for (const { check, title } of outboxLaws) law(title, check(opened))
 

@@ -72,7 +72,7 @@ export const opened = (
       )
     ),
     Context.get(Outbox.Outbox)
-  ).pipe(Logger.withMinimumLogLevel(LogLevel.Error)) // failures are what many of them are about
+  ).pipe(Logger.withMinimumLogLevel(LogLevel.Error)) // these tests cause failures, which would be logged as warnings
 
 /** A trigger that never fires. */
 export const never: Outbox.ExtractionConfig["trigger"] = {

@@ -46,7 +46,7 @@ const everything = (store: MemoryStore.Service) =>
 describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
   it.scoped("keeps secrets out of drafts, patches, kinds, threads and earlier revisions, and leaves other text as it is", () =>
     Effect.gen(function*() {
-      const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each sort fails in its own way
+      const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each layer has another error type
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(
         Layer.provideMerge(known),
         Layer.provide(Redaction.layer()),

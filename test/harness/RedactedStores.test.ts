@@ -53,7 +53,7 @@ describe("a store with a redaction", () => {
       const given = <A, E, R>(part: Layer.Layer<A, E, R>) => Layer.discard(Layer.provide(part, redaction))
       const refused: ReadonlyArray<readonly [string, Layer.Layer<never, MemoryError.MemoryError>]> = [
         ["unsupported", given(service).pipe(Layer.provide(on(bare)))],
-        ["unsupported", given(service).pipe(Layer.provide(on(yield* redacting)))], // by another one
+        ["unsupported", given(service).pipe(Layer.provide(on(yield* redacting)))], // built with another redaction
         ["unsupported", given(service).pipe(Layer.provide(federation))],
         ["unsupported", given(service).pipe(Layer.provide(policy))],
         ["unsupported", given(manager).pipe(Layer.provide(federation))],
@@ -195,7 +195,7 @@ describe("a store with a redaction", () => {
         ).pipe(storeOf, Effect.map(({ redaction }) => redaction))
       assert.deepStrictEqual(yield* redactionOf(store, store), store.redaction)
       assert.isTrue(Option.isNone(yield* redactionOf(bare)))
-      // of stores that differ, what stands on the federation redacts as each of them does, and none of theirs is its own
+      // over stores with different redactions a federation redacts with all of them, by a combined redaction
       const mixed = yield* redactionOf(store, bare)
       assert.notStrictEqual(Option.getOrThrow(mixed), Option.getOrThrow(store.redaction))
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })

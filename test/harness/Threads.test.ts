@@ -61,7 +61,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
         tool: true,
         data: { call: ["x", 1] }
       }
-      yield* threads.append(ada, "a", [message as Threads.NewMessage]) // a literal role
+      yield* threads.append(ada, "a", [message as Threads.NewMessage]) // the type of `role` is inferred as string
       yield* threads.append(ada, "a", said("Which tea?\n\n<memory>\nnot hers\n</memory>", "half \ud83d"))
       const { items } = yield* threads.messages(ada, "a")
       assert.deepStrictEqual(items[0], { ...message, sequence: 0 } as Threads.ThreadMessage)
@@ -190,7 +190,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
         Message.assistant(`answer ${n} `.padEnd(40, "y"))
       ]
       yield* threads.append(ada, "a", Array.from({ length: 60 }, (_, n) => turn(n)).flat())
-      const window = yield* threads.window(ada, "a", 45) // four messages of 10 tokens, and half of one
+      const window = yield* threads.window(ada, "a", 45) // the budget of four messages with 10 tokens, and half of a fifth
       assert.deepStrictEqual([window.items.map(({ sequence }) => sequence), window.leftOut], [
         [116, 117, 118, 119],
         116
@@ -284,7 +284,7 @@ describe("Threads", () => {
           return store.apply(viewer, mutations, provenance)
         },
         list: () => Effect.die("a scan"),
-        stream: () => Effect.die("a scan") as never // fails wherever it is run
+        stream: () => Effect.die("a scan") as never // dies if it is run
       }
       const threads = Context.get(
         yield* Layer.build(Layer.provide(Threads.layer, Layer.succeed(MemoryStore.MemoryStore, counting))),
@@ -335,7 +335,7 @@ describe("Threads", () => {
           })
         const few = yield* costOf(10, 10)
         assert.isAbove(few.length, 8)
-        // never a multiple of a hundred, the names that a page of the list has
+        // no multiple of 100, the number of names in a page of the list
         assert.deepStrictEqual(yield* costOf(times(130, 1_030), times(60, 500)), few)
         calls.length = 0
         yield* threads.window(ada, "thread 5", 20)
@@ -368,7 +368,7 @@ describe("Threads", () => {
             const isFree = !model.has(other)
             const done = yield* Effect.either(threads.fork(ada, one, other))
             assert.strictEqual(done._tag === "Right", there !== undefined && isFree)
-            if (done._tag === "Right") model.set(other, there!) // it was there
+            if (done._tag === "Right") model.set(other, there!) // the fork succeeded, so `there` exists
             break
           }
           default: {
@@ -377,7 +377,7 @@ describe("Threads", () => {
             assert.strictEqual(done._tag === "Right", there !== undefined && (isFree || one === other))
             if (done._tag === "Right" && one !== other) {
               model.delete(one)
-              model.set(other, there!) // it was there
+              model.set(other, there!) // the rename succeeded, so `there` exists
             }
           }
         }

@@ -5,7 +5,7 @@ import * as Redaction from "../../src/host/Redaction.ts"
 
 const redact = Redaction.byPatterns({ emails: true })
 const key = (text: string, length: number) => text + "a1B2c3D4".repeat(8).slice(0, length)
-// in parts, so that no scanner of repositories takes them for real
+// assembled from parts, so that secret scanners ignore them
 const pem = (end = "") => `-----BEGIN ${"RSA PRIVATE"} KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow+/=\nAAAA\n${end}`
 const jwt = ["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", "c2lnbmF0dXJl-_"].join(".")
 
@@ -112,9 +112,9 @@ describe("Redaction.byPatterns", () => {
     "https://example.com:8080/a@b, @ada, git@host",
     "+4111111111111111, password: string, password=required, password: process.env.PASSWORD",
     "token: 128000, bearer infrastructure-as-code, pwd=/home/ada/projects",
-    "order 5555555555557, invoice 6011000000004, moment 1731234567894, card? 4222222222223", // 13 digits, and but for the last with a check digit
+    "order 5555555555557, invoice 6011000000004, moment 1731234567894, card? 4222222222223", // 13 digits, all but the last with check digit
     "password: \"\", password: \"required\", \"password\" is the name of a field, \"password\": 5",
-    "users 305012345678901230 and 512345678901234568, row 3000000000000004", // with a check digit, but of no card's length
+    "users 305012345678901230 and 512345678901234568, row 3000000000000004", // a valid check digit, but not the length of a card number
     "password: z.string().min(8), password = getpass.getpass(), password: this.form.password, secretKey = crypto.randomBytes(32)",
     "Use the --password option, --password-file /run/secrets/db1, --token $CI_TOKEN_1, --secret /run/secrets/db1, a -token 128000",
     "const hashPassword = function(text) and validatePassword = (password) =>, basic understanding, Authorization: required",
@@ -194,7 +194,7 @@ describe("Redaction.byPatterns", () => {
       ...["_token=", "pwd=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-", " ", "\n", "=", "\\", "\\n", "\""],
       ...["4", "4242 4242 4242 4243 ", "a", "a.", "a@", "a@a.", "a1", "1", "(redacted "]
     ]
-    // what is quadratic takes minutes: the test's time is over
+    // a quadratic algorithm would take minutes and exceed the timeout
     for (const part of parts) assert.isAtLeast(all(part.repeat(Math.ceil(1_000_000 / part.length))).count, 0)
   }, 60_000)
 })

@@ -70,7 +70,7 @@ const Services = Layer.mergeAll(
 /** Serves the inspector: without tokens for ada, with tokens for the holder of each. */
 export const served = (options: { readonly tokens?: boolean } = {}) =>
   Effect.gen(function*() {
-    const services = yield* Layer.build(Services) // they end with the scope of the test
+    const services = yield* Layer.build(Services) // closed with the test's scope
     return yield* Effect.provide(serving(options), services)
   })
 

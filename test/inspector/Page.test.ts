@@ -53,7 +53,7 @@ describe("the inspector's page", () => {
       yield* Effect.promise(async () => {
         await page.goto(url)
         await page.getByText("The newest 4 memories").first().waitFor()
-        await page.keyboard.press("Shift+Tab") // leaves the field, which has the focus
+        await page.keyboard.press("Shift+Tab") // moves the focus out of the field
         await page.keyboard.press("/")
         await page.keyboard.type("never coffee")
         await page.keyboard.press("Enter")
@@ -128,7 +128,7 @@ describe("the inspector's page", () => {
         const conflict = page.getByRole("region", { name: "Conflict" })
         await conflict.waitFor()
         assert.include(await conflict.innerText(), "Theirs.")
-        await page.keyboard.press("Enter") // the focus is on "Save mine over it"
+        await page.keyboard.press("Enter") // presses the focused button "Save mine over it"
         await page.getByText("Revision 3 (current)").waitFor()
         assert.strictEqual(await page.locator(".body").innerText(), "Mine.")
       })

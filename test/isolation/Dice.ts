@@ -18,7 +18,7 @@ export class Dice {
   }
 
   pick<A>(all: readonly [A, ...ReadonlyArray<A>] | ReadonlyArray<A>): A {
-    return all[this.below(all.length)]! // callers give at least one
+    return all[this.below(all.length)]! // `all` must not be empty
   }
 
   /** Picks a key, each as often as its weight says. */
@@ -28,7 +28,7 @@ export class Dice {
       sum += weights[key]
       if (weights[key] > 0 && (chosen === undefined || this.#random.number() * sum < weights[key])) chosen = key
     }
-    return chosen! // callers give at least one weight above 0
+    return chosen! // some weight must be above 0
   }
 
   maybe<A>(probability: number, make: () => A): A | undefined {

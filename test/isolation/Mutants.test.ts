@@ -145,7 +145,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
       store.list(viewer, filter).pipe(
         MemoryError.catchReason("invalid_draft", (error) =>
           filter.after === undefined ? error : Effect.flatMap(
-            store.get(Viewer.system(viewer.tenant), [filter.after.split("-")[1] as MemoryId]), // as a cursor has it
+            store.get(Viewer.system(viewer.tenant), [filter.after.split("-")[1] as MemoryId]), // a cursor contains the id of its record
             ([place]) => Option.isSome(place!) ? store.list(viewer, { ...filter, after: undefined }) : error
           ))
       )

@@ -200,7 +200,7 @@ export const ask = (
         : { _tag: "Restore", id: id(plan.name), revision: plan.revision, ifRevision: plan.ifRevision }
     const minted = (names: ReadonlyArray<Name | undefined>, all: ReadonlyArray<Pick<Applied, "id" | "outcome">>) =>
       names.forEach((name, n) => {
-        const { id, outcome } = all[n]! // one answer for each mutation
+        const { id, outcome } = all[n]! // `apply` answers each mutation
         if (outcome === "created" && (name === undefined || isForeign)) side.minted.push(id)
       })
     const page = (viewer: Any, asked: MemoryFilter) =>
@@ -274,4 +274,4 @@ export const ask = (
 
 /** Drops keys that are undefined. */
 const defined = <T extends object>(fields: T): T =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T // fewer optional keys
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T // it only drops optional keys

@@ -119,7 +119,7 @@ describe("EpisodicMemory.layerAdapter", () => {
       assert.deepStrictEqual(failures.map(({ leg }) => leg), ["conversation", "events"])
     }).pipe(Effect.provide(EpisodicMemory.layerAdapter({
       saveEpisode: () => Promise.resolve(),
-      recall: () => Promise.resolve(undefined as unknown as []), // JavaScript does
+      recall: () => Promise.resolve(undefined as unknown as []), // an untyped adapter may return undefined
       getReflections: () => Promise.resolve([])
     }))))
 

@@ -107,7 +107,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
               )
             }
           }
-          const none = [] as unknown as [string] // as somebody who does not check would hand it in
+          const none = [] as unknown as [string] // as an untyped caller may pass it
           assert.strictEqual(yield* reason(memory.beforeTurn(ada, Message.user("x"), { types: none })), "invalid_draft")
           for (const query of [{ minImportance: 2 }, { valenceRange: [NaN, 1] as const }, { type: [] }]) {
             assert.strictEqual(yield* reason(memory.recall(ada, query)), "invalid_draft")
@@ -184,7 +184,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       "treats an episode without a type as a chat message, not as an event",
       (memory, store) =>
         Effect.gen(function*() {
-          // as the pipeline keeps a turn, or a program a record
+          // episodes as the pipeline or a program stores them: without a type
           yield* store.put(ada, [{ ...said("a walk by the lake"), kind: "episodic", data: {} }])
           yield* memory.saveEpisode(ada, said("talk of the lake", {}, { validAt: 0 }))
           yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))

@@ -45,7 +45,7 @@ describe("GraphMemory and a simple model", () => {
       sees,
       add: (id: MemoryId) => {
         live.add(id)
-        edges = edges.filter(({ from }) => from !== id) // a whole replacement
+        edges = edges.filter(({ from }) => from !== id) // a put under an existing id replaces the record with all of its links
       },
       relate: (viewer: Viewer.Viewer, edge: GraphMemory.Relationship) => {
         if (edge.from === edge.to || !sees(viewer, edge.from) || !sees(viewer, edge.to)) return

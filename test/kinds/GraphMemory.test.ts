@@ -249,7 +249,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.strictEqual(yield* path("c", "a", { direction: "out", maxDepth: 5 }), undefined)
         assert.deepStrictEqual(yield* path("a", "a"), [])
         assert.strictEqual(yield* path("nobody", "nobody"), undefined)
-        const noId = "../a" as MemoryId // as somebody who does not check would hand it in
+        const noId = "../a" as MemoryId // as an untyped caller may pass it
         for (const [from, to] of [[id("a"), noId], [noId, id("a")]] as const) {
           assert.strictEqual(yield* reason(graph.findPath(ada, from, to)), "invalid_id")
         }

@@ -87,10 +87,10 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
           { ...whole, data: { ...data, corrected: ["x"] } }
         ]
         for (const draft of drafts) {
-          const applied = memory.applyHindsight(ada, draft as typeof whole) // a caller without types
+          const applied = memory.applyHindsight(ada, draft as typeof whole) // untyped callers may omit fields
           assert.strictEqual(yield* reason(applied), "invalid_draft")
         }
-        const hypothesis = { ...whole, body: "What if?", data: undefined } as unknown as typeof whole // the same
+        const hypothesis = { ...whole, body: "What if?", data: undefined } as unknown as typeof whole // as above
         assert.strictEqual(yield* reason(memory.createCounterfactual(ada, hypothesis)), "invalid_draft")
         assert.strictEqual((yield* recall(memory, bern)).record.revision, 1)
         assert.deepStrictEqual(yield* memory.hindsights(ada), [])

@@ -130,7 +130,7 @@ const kinds = Effect.gen(function*() {
     },
     entries: {
       write: (text) => entries.set(ada, text, [text], { source: text }),
-      back: (text) => Effect.map(entries.get(ada, text), Option.map((value) => (value as ReadonlyArray<string>)[0])), // as it was set
+      back: (text) => Effect.map(entries.get(ada, text), Option.map((value) => (value as ReadonlyArray<string>)[0])), // set as an array
       ask: (viewer, text) => [
         entries.get(viewer, text),
         entries.has(viewer, text),
@@ -327,7 +327,7 @@ describe("every kind", () => {
         Effect.gen(function*() {
           const nothing = yield* answers(kind.ask(bob, one, id(name)))
           for (const [n, said] of (yield* answers(kind.ask(ada, one, id(name)))).entries()) {
-            // of one note there is no neighbour, and a session loads what was sure
+            // a single note has no neighbours, and a session loads confident learnings for any query
             if (!(name === "notes" && n > 0) && !(name === "learnings" && n === 2)) {
               assert.notDeepEqual(said, nothing[n], `${name} ${n}`)
             }

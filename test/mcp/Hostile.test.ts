@@ -170,7 +170,7 @@ describe("an MCP server under thousands of hostile requests", () => {
       yield* promised(() =>
         client.callTool({ name: "remember", arguments: { kind: "user", summary: "Tea", body: "Drinks tea" } })
       )
-      // the client listens to events, so its session is in use and stays
+      // the client's open event stream keeps its session from ending
       const round = (count: number) =>
         Effect.gen(function*() {
           const current = yield* session(url, bearing)
@@ -220,7 +220,7 @@ describe("an MCP server under thousands of hostile requests", () => {
       let before = 0
       for (let n = 0; n < 10; n++) {
         const lines = yield* Effect.forEach(Array.from({ length: requests / 10 }), () => message)
-        // an id of the client's own would answer its calls
+        // replaces ids that the client uses itself, since answers to them would end its calls
         yield* write(
           lines.map((line) => `${line.replaceAll("\n", " ").replace("\"id\":1,", "\"id\":\"one\",")}\n`).join("")
         )

@@ -93,9 +93,9 @@ export const stdio: Effect.Effect<Served, never, Scope.Scope> = Effect.gen(funct
     args: ["--expose-gc", made(file), "stdio"],
     stderr: "pipe"
   })
-  const stderr = written(transport.stderr as Readable) // it is piped
+  const stderr = written(transport.stderr as Readable) // stderr is piped
   const client = yield* connected(transport)
-  const child = (transport as unknown as { readonly _process: ChildProcess })._process // there is no other way to write a line that is no message
+  const child = (transport as unknown as { readonly _process: ChildProcess })._process // the transport itself can write valid messages only
   const exit = Effect.async<number | null>((resume) => {
     if (child.exitCode !== null) resume(Effect.succeed(child.exitCode))
     else child.once("exit", (code) => resume(Effect.succeed(code)))
@@ -144,7 +144,7 @@ export const httpProcess = (options: object = {}): Effect.Effect<HttpProcess, ne
         connected(
           new StreamableHTTPClientTransport(new URL(`${url}/mcp`), {
             requestInit: token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }
-          }) as Transport // its types do not know exactOptionalPropertyTypes
+          }) as Transport // the SDK's types do not support exactOptionalPropertyTypes
         )
     }
   })

@@ -127,7 +127,7 @@ describe("an MCP server over standard input", () => {
         lines(initialize, ...wrong.map((message, n) => ({ jsonrpc: "2.0", id: n + 1, ...message })))
       )
       for (const { error, id } of found.filter(({ id }) => id !== 0)) {
-        // params that are no object are refused as no message
+        // params that are no object make the message invalid
         assert.include([-32_602, -32_600], error.code, `${id}`)
         assert.notInclude(error.message, "secret")
       }

@@ -325,7 +325,7 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
         current = pair
         if (yield* law(n, ...pair)) changed++
       }
-      assert.isAbove(changed, numRuns / 8) // else nothing was tested
+      assert.isAbove(changed, numRuns / 8) // otherwise the mutations had no effect
       assert.isBelow(changed, numRuns - numRuns / 8)
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }

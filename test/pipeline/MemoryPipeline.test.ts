@@ -517,7 +517,7 @@ describe("MemoryPipeline.remember", () => {
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
-      const customExtract = () => Effect.succeed(items as ReadonlyArray<Fact>) // an extractor without types
+      const customExtract = () => Effect.succeed(items as ReadonlyArray<Fact>) // an untyped extractor may return any values
       yield* pipeline.remember(ada, turns, { scope, customExtract })
       assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
     }).pipe(within({ completion: Completion.layerNone })))
@@ -549,7 +549,7 @@ describe("MemoryPipeline.remember", () => {
         assert.lengthOf(yield* list, 1, kind)
         assert.deepStrictEqual(outcomes[0], ["created"], kind)
         const [record] = yield* list
-        if (kind === "semantic") continue // the store itself lets no equal record stand beside it
+        if (kind === "semantic") continue // the store deduplicates this kind itself
         yield* store.update(ada, record!.id, { invalidAt: 9_500 })
         yield* remember(9_000)
         assert.lengthOf(
@@ -672,7 +672,7 @@ describe("the related memories that remember shows to the model", () => {
   it.effect("are those of exactly the scope that is written", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
-        put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user writes there at trust 2
+        put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
         put("Ada lives in Paris", { scope: { userId: "ada", sessionId: "s" } }),
         put("Ada lives in Bonn", { scope: { userId: "eve" } }),
         put("Ada lives in Lisbon")
@@ -1306,7 +1306,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
       if (store.capabilities.history) {
         yield* pipeline.undo(second)
         assert.deepStrictEqual(yield* found({ text: "Lisbon" }), ["Ada lives in Lisbon"])
-        assert.strictEqual(yield* reason(pipeline.undo(first)), "conflict") // its record is two revisions on
+        assert.strictEqual(yield* reason(pipeline.undo(first)), "conflict") // its record has two later revisions
       }
       assert.lengthOf(
         (yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })).applied,
@@ -1373,7 +1373,7 @@ describe("MemoryPipeline.undo", () => {
         yield* TestClock.adjust("20 minutes")
         const receipt = yield* pipeline.remember(ada, turns, { scope, supersede })
         assert.notDeepEqual(yield* live, before)
-        yield* TestClock.adjust("20 minutes") // by the hour, tombstones are erased
+        yield* TestClock.adjust("20 minutes") // the hourly maintenance must not erase tombstones in between
         yield* pipeline.undo(receipt)
         assert.deepStrictEqual(yield* live, before)
       }).pipe(within({ script }))

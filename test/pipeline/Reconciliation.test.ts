@@ -140,7 +140,7 @@ describe("applyEvents", () => {
       [put("a"), {
         _tag: "Put",
         draft: { scope: { userId: "ada" }, kind: "procedural", body: "b", importance: 0.9, validAt: 1_000 }
-      }] as never // as the store has it
+      }] as never // plain values in place of branded ones
     )
   })
 
@@ -231,7 +231,7 @@ describe("applyEvents", () => {
     ])
     assert.deepStrictEqual(
       after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "a" }], [lisbon], { supersede: "hard" }),
-      [{ _tag: "Forget", id: lisbon.id, ifRevision: 3 }, put("a")] as never // as the store has it
+      [{ _tag: "Forget", id: lisbon.id, ifRevision: 3 }, put("a")] as never // plain values in place of branded ones
     )
   })
 
@@ -240,7 +240,7 @@ describe("applyEvents", () => {
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]
     const update = { event: "UPDATE", id: "1", text: "Ada  lives in Lisbon" } as const
-    assert.deepStrictEqual(after([update]), closed(tea.id) as never) // as the store has it
+    assert.deepStrictEqual(after([update]), closed(tea.id) as never) // plain values in place of branded ones
     assert.deepStrictEqual(
       after([update], [lisbon, tea], { supersede: "hard" }),
       [{ _tag: "Forget", id: tea.id, ifRevision: 3 }]

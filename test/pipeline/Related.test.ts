@@ -65,9 +65,9 @@ describe("the search for related memories of a fact", () => {
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
-      assert.deepStrictEqual(own.sizes, [4, 4]) // a search, and the newest
+      assert.deepStrictEqual(own.sizes, [4, 4]) // two searches: by the fact's words, and of the newest
       assert.deepStrictEqual(yield* remembered(Viewer.everyone(), ada), own)
-      // within a user: all that is the user's, and nothing that is everyone's
+      // a viewer of reach within also searches narrower scopes, but no broader ones
       assert.deepStrictEqual((yield* remembered(Viewer.make({ ...ada, reach: "within" }), ada)).sizes, [5, 5])
       assert.deepStrictEqual((yield* remembered(Viewer.make({ agentId: "tutor", reach: "within" }), both)).sizes, [
         2,
@@ -84,7 +84,7 @@ describe("the search for related memories of a fact", () => {
         kind: "semantic",
         body
       }))
-      // each word is rare by itself, and common once others' records count
+      // each word is rare in the scope, and would be common if other records counted
       const { shown } = yield* remembered(viewer, both, drafts)
       for (const scope of [ada, Global, { userId: "other" }, { agentId: "tutor" }] as const) {
         for (const body of ["green", "drinks", "tea"]) {

@@ -91,7 +91,7 @@ const freePort = Effect.async<number>((resume) => {
 const settings = [
   "listen_addresses=127.0.0.1",
   "unix_socket_directories=",
-  // no test is about a machine that loses its power
+  // no test simulates a power failure
   "fsync=off",
   "full_page_writes=off",
   "max_wal_senders=4",

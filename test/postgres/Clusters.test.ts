@@ -46,7 +46,7 @@ const load = (store: Service, writes: number, refusals: Ref.Ref<number>) => {
   const fiber = (n: number) =>
     Effect.forEach(Array.from({ length: each }, (_, i) => `${n}-${i}`), (name) =>
       Effect.gen(function*() {
-        // of a write that was not acknowledged nobody knows: the same id makes it the same write
+        // an unacknowledged write may or may not have happened; the given id makes a retry the same write
         const record = yield* persistent(put(store, draft(name, { id: id(name) })), refusals)
         acknowledged.set(record.id, record.body)
       }), { discard: true })
@@ -85,7 +85,7 @@ const proxied = (target: { readonly url: string }) =>
     ),
     (server) => {
       const url = new URL(target.url)
-      url.host = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens to a port
+      url.host = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a TCP port, so its address is no string
       return url.href
     }
   )
@@ -139,7 +139,7 @@ if (hasClusters) {
           cluster.signal("SIGSTOP"),
           () =>
             Effect.gen(function*() {
-              // its one connection is silent: who is interrupted waits for nothing, and then a new one is not had
+              // the only connection does not respond: an interrupted call ends at once, and the next finds no free connection
               assert.isTrue(Option.isNone(yield* Effect.timeoutOption(the(hasty, ada, id), "100 millis")))
               isSilent(yield* refuses("unavailable", the(hasty, ada, id)), cluster.url)
             }),
@@ -220,7 +220,7 @@ if (hasClusters) {
         const replica = yield* primary.replica
         yield* Effect.orDie(ask(
           primary.url,
-          "ALTER SYSTEM SET synchronous_standby_names = ''", // a commit waits for no standby
+          "ALTER SYSTEM SET synchronous_standby_names = ''", // commits no longer wait for a standby
           "SELECT pg_reload_conf()"
         ))
         const at = placeOf(primary.url, "memories")
@@ -258,7 +258,7 @@ if (hasClusters) {
         yield* eventually(
           Effect.flatMap(near, ({ awaiting, hits }) => hits.length === 1 && awaiting === 0 ? isRead(replica.url) : no)
         )
-        // of two writers, this one's vectors are read at once
+        // a store reads its own vectors at once
         const coffee = yield* put(early, draft("coffee"))
         yield* Option.getOrThrow(early.vectors).attach(ada.tenant, "m", [[textHash(coffee), Float32Array.of(0, 1)]])
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])

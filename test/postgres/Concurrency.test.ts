@@ -67,7 +67,7 @@ if (isReal) {
         yield* put(store, draft("tea"))
         yield* Effect.scoped(Effect.gen(function*() {
           yield* holding(at, "LOCK TABLE memory_records")
-          // more than there are connections: all of them wait, and whoever cancels would, too
+          // more writers than connections, so that cancelling a statement would have to wait for a connection, too
           const waiting = yield* Effect.forEach(Arr.range(1, 12), (n) => Effect.fork(put(store, draft(`${n}`))))
           yield* someoneWaits(at)
           yield* Fiber.interruptAll(waiting)
@@ -158,7 +158,7 @@ if (isReal) {
         yield* put(store, draft("first"), acme)
         yield* put(store, draft("first"))
         yield* put(store, draft("first", { scope: { userId: "bob" } }), bob)
-        // as a batch of many keys of acme, and a batch of Ada's, hold them
+        // locks the keys that a large batch of the tenant acme, and one of Ada, would lock
         yield* holding(
           at,
           "SELECT pg_advisory_xact_lock(hashtextextended('acme', 0))",
@@ -183,7 +183,7 @@ if (isReal) {
         Effect.gen(function*() {
           yield* sql.unsafe("CREATE TEMPORARY TABLE ours (n integer)")
           yield* put(store, draft("tea"))
-          // seen at once, from inside and outside
+          // visible at once, within and outside of the caller's transaction
           assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
           return yield* Effect.fail("rolled back" as const)
         }).pipe(Effect.provideService(SqlClient.SqlClient, sql))

@@ -14,7 +14,7 @@ import { type Cluster, hasClusters, throwAway } from "./Cluster.ts"
 import { ask, place, report } from "./Server.ts"
 import { holding, isReal, isSilent, named, opened, placeOf, raw, someoneWaits } from "./World.ts"
 
-// once in a run
+// printed once per run
 console.log(`${report()}${hasClusters ? "" : "; no programs of a server here: no restart, passwords, replicas"}`)
 
 const secret = "s3cr3t-Pa55"
@@ -110,7 +110,7 @@ if (isReal) {
         assert.include(error.message, "statementTimeout")
         isSilent(error, "coffee", Redacted.value(at.url))
         assert.deepStrictEqual(yield* listed(patient, ada), ["tea"])
-        // on a busy machine any statement may take as long
+        // on a busy machine any statement may exceed the timeout
         const goesOn = <A>(call: Effect.Effect<A, MemoryError>) =>
           Effect.retry(call, { while: ({ reason }) => reason === "unavailable" })
         assert.strictEqual((yield* goesOn(get(store, ada, id)))?.body, "tea")

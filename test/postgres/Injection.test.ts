@@ -205,7 +205,7 @@ it.scoped("a kind, a cursor and an id that contain SQL are refused before the da
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {
       yield* refuses("invalid_draft", store.put(ada, [draft("tea", { kind: text })]))
-      assert.isTrue(yield* Effect.isFailure(store.list(ada, { after: text as never }))) // as a caller without types would
-      yield* refuses("invalid_id", store.get(ada, [text as never])) // the same
+      assert.isTrue(yield* Effect.isFailure(store.list(ada, { after: text as never }))) // an untyped caller may pass any text
+      yield* refuses("invalid_id", store.get(ada, [text as never])) // as above
     }
   }))

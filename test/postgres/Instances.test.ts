@@ -39,7 +39,7 @@ if (isReal) {
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
-        yield* found(there, ada, { text: "tea" }) // an index that is held from here on
+        yield* found(there, ada, { text: "tea" }) // builds the index before the changes
         const { id } = yield* put(here, draft("green tea"))
         assert.strictEqual((yield* the(there, ada, id)).body, "green tea")
         assert.deepStrictEqual(yield* listed(there, ada), ["green tea"])
@@ -63,7 +63,7 @@ if (isReal) {
         const heard = yield* listening(there)
         const { id } = yield* put(here, draft("before"))
         yield* Effect.scoped(Effect.gen(function*() {
-          // it has an id of its own, and is the oldest that is open
+          // this transaction has an id and is the oldest open one
           yield* holding(at, "SELECT pg_current_xact_id()")
           yield* put(here, draft("meanwhile"))
           yield* here.forget(ada, [id])
@@ -119,7 +119,7 @@ if (isReal) {
         )
         for (const heard of lists) {
           yield* eventually(Effect.sync(() => written.every((name) => heard.includes(name))))
-          // a write whose acknowledgement was lost was made twice, under two ids: it is another change
+          // a write whose acknowledgement was lost was repeated under another id, and is a further change
           const records = (yield* listed(here, ada, { limit: 1_000 })).filter((body) => body !== marker)
           assert.deepStrictEqual(heard.slice().sort(), records.slice().sort())
         }
@@ -136,7 +136,7 @@ if (isReal) {
         yield* Effect.forEach(stores, (store, n) => put(store, draft(`of ${n}`)), { concurrency: "unbounded" })
         const meta = yield* raw(at, "SELECT name, count(*) FROM memory_meta GROUP BY name ORDER BY name")
         assert.deepStrictEqual(meta, [["analyzer", "1"], ["secret", "1"], ["version", "1"]])
-        // a cursor of one is good for every other: they have one secret
+        // all instances share one secret, so a cursor of one is valid for every other
         const { next } = yield* stores[0]!.list(ada, { limit: 3 })
         for (const store of stores) assert.lengthOf((yield* store.list(ada, { limit: 3, after: next })).items, 3)
       }))

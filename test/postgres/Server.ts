@@ -122,7 +122,7 @@ const ofServer = (url: string): Effect.Effect<Place, never, Scope.Scope> =>
             : ask(url, `DROP SCHEMA IF EXISTS ${quoted(name)} CASCADE`)))
     ),
     (schema) => ({
-      // no test is about a machine that loses its power
+      // no test simulates a power failure
       url: Redacted.make(withSettings(url, "synchronous_commit=off")),
       schema,
       maxConnections: 10

@@ -39,7 +39,7 @@ let schemas = 0
 export const noSchema: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend(() => {
   const schema = `memory_test_${process.pid}_own_${schemas++}`
   return Effect.acquireRelease(
-    Effect.succeed(placeOf(server.url!, schema)), // of a real server
+    Effect.succeed(placeOf(server.url!, schema)), // only used on a real server, which has a url
     ({ url }) => Effect.orDie(ask(Redacted.value(url), `DROP SCHEMA IF EXISTS ${schema} CASCADE`))
   )
 })

@@ -44,7 +44,7 @@ describe("search of many notes by kind or tag", () => {
       const all = index.search(viewer, { text, limit: size, fold: false, budget: Infinity }, now)
       const meant = all.hits.filter(({ record }) => n % 2 === 0 ? record.kind === kind : record.tags.includes(tag))
       const found = index.search(viewer, { text, limit, fold: false, budget: Infinity, ...filter }, now)
-      const best = meant[0]?.score ?? 1 // scores are shares of the best one's
+      const best = meant[0]?.score ?? 1 // scores are relative to the best one
       assert.deepStrictEqual(
         found.hits.map(({ record }) => record.id),
         meant.slice(0, limit).map(({ record }) => record.id),

@@ -16,7 +16,7 @@ setFlagsFromString("--expose-gc")
 const collect: () => void = runInNewContext("gc")
 const room = () => {
   collect()
-  collect() // the first leaves buffers to a sweeper
+  collect() // a second time, since the first run only queues buffers for freeing
   const { arrayBuffers, heapUsed } = process.memoryUsage()
   return arrayBuffers + heapUsed
 }
@@ -505,7 +505,7 @@ describe("InvertedIndex", () => {
     replace(5_000)
     const before = room()
     replace(40_000)
-    assert.isBelow(room() - before, 5_000_000) // 68 MB of postings, were they kept
+    assert.isBelow(room() - before, 5_000_000) // it would be 68 MB if the postings were kept
     assert.strictEqual(index.size, 10)
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
@@ -518,6 +518,6 @@ describe("InvertedIndex", () => {
       index.add(record("a", { body: `${"Tea ".repeat(15_000)}${word}` }))
       assert.lengthOf(index.search(ada, { text: word }, 0).hits, 1)
     }
-    assert.isBelow(room() - before, 5_000_000) // 30 MB, were they kept
+    assert.isBelow(room() - before, 5_000_000) // it would be 30 MB if the text were kept
   })
 })

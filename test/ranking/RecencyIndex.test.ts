@@ -60,7 +60,7 @@ describe("RecencyIndex", () => {
     assert.lengthOf(index.all(), 20_000)
     index.compared = 0
     for (let doc = 20_000; doc < 20_100; doc++) {
-      index.add(doc, { id: world.id(`${doc}`), createdAt: 20_000 }) // of one millisecond
+      index.add(doc, { id: world.id(`${doc}`), createdAt: 20_000 }) // all with one timestamp
       assert.lengthOf(index.all(), doc + 1)
     }
     assert.isAtMost(index.compared, 100 * 400)

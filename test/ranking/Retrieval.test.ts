@@ -149,7 +149,7 @@ describe("Searcher", () => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
           })
-          return { ...matches, candidates } as typeof matches // as: a spread fact lacks the columns that no test reads
+          return { ...matches, candidates } as typeof matches // a spread fact lacks columns, which these tests do not read
         })
       const found = (change: (record: MemoryRecord) => { record: MemoryRecord; forgotten: boolean } | undefined) =>
         Effect.map(
@@ -191,7 +191,7 @@ describe("Searcher", () => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
           })
-          return { ...matches, candidates } as typeof matches // as: a spread fact lacks the columns that no test reads
+          return { ...matches, candidates } as typeof matches // a spread fact lacks columns, which these tests do not read
         })
       const retrieval = over(index, {
         match: bare,

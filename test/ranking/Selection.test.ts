@@ -157,7 +157,7 @@ describe("search that evaluates few of its matches", () => {
     for (const text of ["tea", "cup7 cup8 cup9"]) {
       const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
       assert.isAbove(hits.length, 2)
-      // those of no group are looked at, and those that are shown
+      // only records without a group and returned ones are read
       assert.isBelow(looks, 60)
     }
   })
@@ -226,7 +226,7 @@ describe("search that evaluates few of its matches", () => {
     const set = (n: number) => {
       const { scope, source: { origin, trust }, ...made } = recordOf(any, n, Array.from(records.values()), 0.1)
       const [plain, ada] = [{ ...made, source: { origin, trust } }, { userId: "ada" }]
-      // none of a session or a speaker, which more than words would rank
+      // records without session and speaker, so that words alone rank them
       const one = record(`${n}`, { ...plain, scope: scope !== "global" && scope.actorId !== undefined ? ada : scope })
       records.set(n, one)
       index.add(one)
@@ -295,7 +295,7 @@ describe("search that evaluates few of its matches", () => {
       assert.isAbove(leftOut.limit, 0)
     }
     const { leftOut, looks } = looksOf({ weights: { recency: 1, importance: 0.5 } })
-    assert.isBelow(looks, 400) // columns score the matches
+    assert.isBelow(looks, 400) // matches are scored from columns, without reading records
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 

@@ -138,7 +138,7 @@ describe("search among thousands of turns in hundreds of sessions", () => {
     let [most, rest] = [0, 0]
     for (let n = 0; n < queries; n++) {
       const query = {
-        // of one word many score the same
+        // for a query of one word many turns have equal scores
         text: n % 10 === 0
           ? "word0"
           : Array.from({ length: 1 + below(5) }, () => vocabulary[below(n % 2 === 0 ? 8 : 60)]!).join(" "),

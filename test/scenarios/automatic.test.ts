@@ -54,7 +54,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, l
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* kept
-          const crashed = yield* Scope.make() // never closed: nobody says goodbye
+          const crashed = yield* Scope.make() // never closed, as in a crash
           const first = yield* Layer.buildWithScope(over(store, ExtractionTrigger.interval(2)), crashed)
           const { turnEnd } = Context.get(first, MemoryService.MemoryService)
           const tool = (yield* Effect.provide(MemoryTools.makeStores(ada, { add: true }), first))

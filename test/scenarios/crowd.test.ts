@@ -100,7 +100,7 @@ describe("MemoryManager with conversations whose extraction hangs, dies or fails
           yield* Effect.logInfo(`${users} users, ${turns} turns each: read after ${slowest / 1_000} s at most`)
         }).pipe(Effect.provide(built))
         const end = yield* Effect.fork(Scope.close(scope, Exit.void))
-        yield* TestClock.adjust("30 seconds") // the last flush waits for readings that hang
+        yield* TestClock.adjust("30 seconds") // the last flush waits for extractions that hang
         yield* Fiber.join(end)
       }),
     times(60_000, 600_000)

@@ -106,7 +106,7 @@ const everything = Effect.gen(function*() {
   yield* callAll(yield* MemoryTools.makeRecords(ada))
   yield* callAll(yield* MemoryTools.makeStores(ada, { add: true }))
   for (const value of poisons) {
-    const any = value as never // what a caller without types could give
+    const any = value as never // an untyped caller may pass any value
     const calls: Calls<MemoryService.CurrentViewer> = {
       put: () => memory.put({ scope: { userId: "ada" }, kind: "user", body: canary, tags: any }),
       kind: () => memory.put({ scope: { userId: "ada" }, kind: any, body: canary }),
@@ -162,7 +162,7 @@ describe("the text that a user said", () => {
         const episodes = yield* EpisodicMemory.EpisodicMemory
         const scope = { userId: "ada" }
         for (const value of poisons) {
-          const any = value as never // what a caller without types could give
+          const any = value as never // an untyped caller may pass any value
           const calls: Calls<never> = {
             set: () => values.set(ada, canary, () => canary),
             key: () => values.set(ada, String(value), canary, { tags: any }),

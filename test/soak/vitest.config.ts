@@ -50,7 +50,7 @@ export default defineConfig({
     setupFiles: ["test/turn.ts"],
     env: { SOAK: "1" },
     poolOptions: { forks: { execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=128"] } },
-    // one more than most machines of a CI have cores, since those that kill processes wait for them
+    // one more than most CI machines have cores, since tests that kill processes mostly wait for them
     maxWorkers: 3,
     minWorkers: 3,
     testTimeout: process.env["SOAK_LONG"] === undefined ? 1_800_000 : 36_000_000

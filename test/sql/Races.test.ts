@@ -69,7 +69,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       const store = yield* filled(layer)
       const ids = (yield* store.list(ada, { limit: 30 })).items.map(({ id }) => id)
       yield* embed(store, "m", [1, 0])
-      yield* store.search(ada, { text: "note" }) // the words are held, the vectors are not yet
+      yield* store.search(ada, { text: "note" }) // loads the words into the cache, but no vectors
       yield* Effect.all([
         near(store, ada, "m", [1, 0], 10),
         Effect.forEach(

@@ -21,7 +21,7 @@ const listening = (store: MemoryStore.Service) =>
         (change) => Effect.sync(() => heard.push(change))
       )
     )
-    yield* TestClock.adjust(0) // until it listens
+    yield* TestClock.adjust(0) // waits until the subscription has started
     return heard
   })
 const told = (change: StoreChange) =>
@@ -62,7 +62,7 @@ describe("changes from another process on one SQLite file", () => {
         expected.push(...rest.map(({ record }) => ["Written", record.id, 1, record.body]))
         for (let n = 2; n < 30; n++) {
           yield* there.update(bob, first!.record.id, { body: `${n}` })
-          // of a revision that is not kept any more the oldest that is is told
+          // a change whose revision is no longer kept is emitted with the oldest revision that is
           expected.push(["Written", first!.record.id, Math.max(n, 10), `${Math.max(n, 10)}`])
         }
         yield* TestClock.adjust("500 millis")
@@ -101,7 +101,7 @@ describe("changes from another process on one SQLite file", () => {
           Stream.runCollect
         )
       )
-      // both listen once each was told of one
+      // both have started once each has received a change
       yield* tell("count", "ping", 0, 1)
       yield* store.put(bob, [draft("first")])
       yield* tell("heard", 1)
@@ -151,7 +151,7 @@ describe("reads of another process's writes on one SQLite file", () => {
           yield* here.forget(bob, [id], { purge: n % 4 === 0 })
           yield* seen(word, id, hub!.record.id, undefined)
         }
-        // and the other way round
+        // the other process finds this one's writes, too
         yield* tell("count", `${word}y`, n, n + 1)
         const { hits } = yield* here.search(bob, { text: `${word}y`, limit: 1 })
         assert.deepStrictEqual(hits.map(({ record }) => record.body), [`${word}y ${n}`])

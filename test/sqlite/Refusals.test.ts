@@ -172,7 +172,7 @@ describe("a SQLite file without write access or space", () => {
         }
         kept.push(...batch(String(n)).map(({ body }) => body))
       }
-      // it is read as before, by the process that has no room and by others
+      // reads still work, in the process that cannot write and in others
       const listed = yield* tell("call", "search", { text: "amber" })
       assert.include(JSON.stringify(listed), "amber, as it was")
       const store = yield* opened(filename)
@@ -184,7 +184,7 @@ describe("a SQLite file without write access or space", () => {
       yield* sound(filename)
     }))
 
-  // elsewhere the law before says it, by a greatest number of pages
+  // where no disk can be mounted, the law above covers this with a maximum number of pages
   if (mayMount) {
     it.scopedLive(
       "fails with io at any point at which the disk becomes full, writes nothing of the batch, and continues later",
@@ -197,7 +197,7 @@ describe("a SQLite file without write access or space", () => {
           const kept: Array<string> = []
           const batch = (name: string) =>
             Array.from({ length: 30 }, (_, n) => draft(`${name} ${n} ${"x".repeat(2_000)}`))
-          // at another place each time
+          // varies the free space, so that the disk is full at another point each time
           for (let round = 0; round < 6; round++) {
             fill(ballast, 4_096 + round * 1_000)
             for (let n = 0;; n++) {

@@ -48,7 +48,7 @@ describe("a SQLite file whose index was made by another analyzer", () => {
         yield* store.put(bob, [draft("Deploying again.")])
         yield* sound(filename)
       }).pipe(Effect.provideService(Analyzer.Analyzer, other))
-      // and back again
+      // reindexes back to the default analyzer
       assert.strictEqual((yield* Effect.flip(opened(filename))).reason, "unsupported")
       yield* Sqlite.reindex({ filename })
       const store = yield* opened(filename)

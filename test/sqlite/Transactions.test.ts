@@ -31,7 +31,7 @@ describe("a SQL transaction of the caller", () => {
       const exit = yield* sql.withTransaction(Effect.gen(function*() {
         yield* before.put(bob, [draft("before")])
         yield* sql`INSERT INTO notes VALUES ('theirs')`
-        // nor of a store that is opened within one
+        // neither does it include writes of a store that is opened within the transaction
         const store = yield* opened(ours)
         yield* store.put(bob, [draft("in it")])
         assert.deepStrictEqual(bodies(yield* all(store)), ["before", "in it"])
@@ -64,12 +64,12 @@ describe("an interrupted call of a SQLite store", () => {
           (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
         )
       )
-      yield* TestClock.adjust(0) // until it listens
+      yield* TestClock.adjust(0) // waits until the subscription has started
       const expected: Array<string> = []
       const outcomes = { whole: 0, nothing: 0 }
       for (let steps = 0;; steps++) {
         const batch = [`${steps} left`, `${steps} right`]
-        // a turn after every few steps: there it may be interrupted
+        // a yield after every few steps, so that it can be interrupted there
         const fiber = yield* Effect.fork(
           Effect.withMaxOpsBeforeYield(store.put(bob, batch.map(draft)), 16 + steps % 7)
         )
@@ -80,7 +80,7 @@ describe("an interrupted call of a SQLite store", () => {
         assert.include([0, 2], there.length, `${steps} steps`)
         if (there.length > 0) expected.push(...batch)
         outcomes[there.length > 0 ? "whole" : "nothing"]++
-        // no transaction is left open: another connection may write
+        // no transaction is left open, so another connection may write
         yield* raw(filename, "BEGIN IMMEDIATE", "COMMIT")
         yield* store.put(bob, [draft(`${steps} after`)])
         expected.push(`${steps} after`)
@@ -118,9 +118,9 @@ describe("an interrupted call of a SQLite store", () => {
         yield* connection.executeUnprepared("BEGIN IMMEDIATE", [], undefined)
         const fiber = yield* Effect.fork(store.put(bob, [draft("waits")]))
         yield* Effect.yieldNow()
-        assert.deepStrictEqual(bodies(yield* all(store)), []) // a reader does not wait
+        assert.deepStrictEqual(bodies(yield* all(store)), []) // reads do not wait for the lock
         yield* Fiber.interrupt(fiber)
-        // and one without patience is told
+        // opening with little patience fails
         const hasty = yield* Effect.flip(Effect.scoped(opened(filename, { patience: 10 })))
         assert.deepStrictEqual([hasty.reason, hasty.isRetryable], ["unavailable", true])
         yield* connection.executeUnprepared("ROLLBACK", [], undefined)
@@ -142,7 +142,7 @@ describe("opening a SQLite file that another process has locked", () => {
         const hasty = yield* Effect.flip(Effect.scoped(opened(filename, { patience: 4 })))
         assert.strictEqual(hasty.reason, "unavailable")
         const fiber = yield* Effect.fork(Scope.extend(opened(filename), scope))
-        // it has tried more than once by then
+        // the other has retried at least once by now
         yield* Effect.flip(Effect.scoped(opened(filename, { patience: 40 })))
         yield* connection.executeUnprepared("COMMIT", [], undefined)
         return fiber
@@ -199,7 +199,7 @@ describe("a transaction of a SQLite store", () => {
         Stream.runForEach(store.changes(bob), (change) =>
           Effect.sync(() => change._tag === "Written" && told.push(change.record.revision)))
       )
-      yield* TestClock.adjust(0) // until it listens
+      yield* TestClock.adjust(0) // waits until the subscription has started
       const [put] = yield* store.put(bob, [draft("0")])
       const writes = times(20, 200)
       yield* Effect.forEach(

@@ -66,7 +66,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vault.verify, [])
       assert.deepStrictEqual(yield* vault.issues, [])
       const again = yield* Copy.copy(from, store)
-      // a vault's compaction erased what has expired, and counts uses while it is open
+      // opening compacts the vault, so expired records are gone; uses are counted while it is open
       assert.isTrue(again.verified)
       yield* equal(from, store)
     }))
@@ -107,7 +107,7 @@ describe("Copy.copy", () => {
       const report = yield* Copy.copy(from, from)
       assert.deepStrictEqual([report.written, report.verified], [0, true])
       yield* put(from, draft("not expired"))
-      yield* from.compact // a branch has no expired rows of the store below
+      yield* from.compact // a branch does not show expired records of the store below
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
@@ -222,7 +222,7 @@ describe("Copy.copy", () => {
           assert.strictEqual(error.op, "copy")
           assert.include(error.message, "Purge")
           assert.deepStrictEqual(yield* holdings(to), before, way)
-          yield* to.forget(ada, [id("x")], { purge: true }) // as the message says
+          yield* to.forget(ada, [id("x")], { purge: true }) // as the error message advises
           assert.isTrue((yield* Copy.copy(from, to)).verified)
           yield* equal(from, to)
         }

@@ -149,7 +149,7 @@ describe("calls of an Engine", () => {
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
-      const idGenerator: Transaction.IdGenerator = { next: () => Effect.sync(() => ids.shift()!) } // as many as are asked for
+      const idGenerator: Transaction.IdGenerator = { next: () => Effect.sync(() => ids.shift()!) } // has as many ids as are requested
       const calls: Array<Call> = []
       const store = yield* MemoryStore.make("minted", counting(engine, calls)).pipe(
         Effect.provideService(Transaction.SharedIdGenerator, idGenerator)

@@ -52,7 +52,7 @@ const vault = [
 
 /** Path of the linking note, its link, and the path of the expected target; `undefined`: none. */
 const cases: ReadonlyArray<readonly [by: string, link: string, to: string | undefined]> = [
-  // by name: the own folder first
+  // by name: a note in the own folder is preferred
   ["From.md", "[[Note]]", "Note.md"],
   ["A/From.md", "[[Note]]", "A/Note.md"],
   ["A/B/From.md", "[[Note]]", "A/B/Note.md"],
@@ -65,7 +65,7 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["Y/Old/From.md", "[[Plan]]", "Y/Old/Plan.md"],
   ["Family/From.md", "[[Ada]]", "Family/Ada.md"],
   ["People/From.md", "[[Ada]]", "People/Ada.md"],
-  // by name: else the fewest folders, then the fewest characters, then by name
+  // by name: otherwise the one with the fewest folders, then the fewest characters, then the first by name
   ["X/From.md", "[[Note]]", "Note.md"],
   ["A/B/D/From.md", "[[Note]]", "Note.md"],
   ["From.md", "[[Plan]]", "X/Plan.md"],
@@ -79,11 +79,11 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["From.md", "[[My note]]", "Other/My note.md"],
   ["From.md", "[[One]]", "T/One.md"],
   ["T/Two/From.md", "[[One]]", "T/Two/One.md"],
-  // a note does not mean itself
+  // a link does not resolve to its own note
   ["A/Note.md", "[[Note]]", "Note.md"],
   ["Note.md", "[[Note]]", "A/Note.md"],
   ["X/Plan.md", "[[Plan]]", "Y/Plan.md"],
-  // by path: the whole path, then a path that ends so
+  // by path: the whole path, otherwise a path that ends with it
   ["From.md", "[[A/Note]]", "A/Note.md"],
   ["Z/From.md", "[[A/Note]]", "A/Note.md"],
   ["From.md", "[[A/B/Note.md]]", "A/B/Note.md"],
@@ -96,7 +96,7 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["Archive/From.md", "[[Projects/2023/Report]]", "Projects/2023/Report.md"],
   ["From.md", "[[S/Index]]", "R/S/Index.md"],
   ["From.md", "[[Nowhere/Plan]]", "X/Plan.md"],
-  // from the root, and from the speaker's folder
+  // from the root, and relative to the linking note's folder
   ["A/From.md", "[[/Note]]", "Note.md"],
   ["A/B/From.md", "[[/A/Note]]", "A/Note.md"],
   ["A/B/From.md", "[[./Note]]", "A/B/Note.md"],
@@ -104,7 +104,7 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["A/B/C/From.md", "[[../../Note]]", "A/Note.md"],
   ["A/B/From.md", "[[../B/C/Note]]", "A/B/C/Note.md"],
   ["Y/From.md", "[[./Old/Plan]]", "Y/Old/Plan.md"],
-  // links of markdown
+  // Markdown links
   ["A/From.md", "[x](Note.md)", "A/Note.md"],
   ["From.md", "[x](Note.md)", "Note.md"],
   ["A/From.md", "[x](B/Note.md)", "A/B/Note.md"],
@@ -114,17 +114,17 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["Space folder/From.md", "[x](<My note.md> \"title\")", "Space folder/My note.md"],
   ["X/From.md", "![x](Plan.md)", "X/Plan.md"],
   ["From.md", "[x](https://example.org/Note.md) [y](Note.txt) [z](#Note) `[q](Note.md)`", undefined],
-  // a part of a note is the note
+  // a link to a part of a note resolves to the note
   ["A/From.md", "[[Note#Part]]", "A/Note.md"],
   ["A/From.md", "[[Note^block]]", "A/Note.md"],
   ["A/From.md", "[[Note#^block|there]]", "A/Note.md"],
   ["A/From.md", "![[Note#Part#Deeper]]", "A/Note.md"],
-  // names with signs
+  // names with special characters
   ["Bar/From.md", "[[café]]", "Bar/CAFE\u0301.md"],
   ["Ünïcode/From.md", "[[CAFÉ]]", "Ünïcode/Café.md"],
   ["v1.3/From.md", "[[Release v1.2]]", "v1.3/Release v1.2.md"],
   ["From.md", "[[Release v1.2]]", "v1.2/Release v1.2.md"],
-  // aliases, after names
+  // aliases, which come after names
   ["From.md", "[[countess]]", "Family/Ada.md"],
   ["People/From.md", "[[Countess]]", "People/Ada.md"],
   ["From.md", "[[A. L.]]", "People/Ada.md"],

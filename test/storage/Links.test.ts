@@ -38,7 +38,7 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
     const others = sorted.filter(({ id }) => id !== by.id)
     const whole = Wikilink.nameOf(target)
     const byName = [whole, whole.split("/").at(-1)!].map((name) =>
-      // of one at least
+      // `split` returns at least one part
       others.filter(({ source, summary }) => [summary, source.reference ?? ""].map(Wikilink.nameOf).includes(name))
     )
     const bearers = byName.find(({ length }) => length > 0) ?? []
@@ -58,7 +58,7 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
       n === all.findIndex((edge) => edge.by === by && edge.to === to && edge.type === type)
     )
   return {
-    to: edges.filter(({ by }) => by === self).map(({ to, type, weight }) => ({ id: to!, type, weight })), // it is there
+    to: edges.filter(({ by }) => by === self).map(({ to, type, weight }) => ({ id: to!, type, weight })), // filtered to edges with a target
     from: edges.filter(({ to }) => to === self).map(({ by, type, weight }) => ({ id: by, type, weight }))
   }
 }
@@ -162,7 +162,7 @@ describe("the index of links", () => {
     assert.deepStrictEqual(names(index.referring([one, other], () => true)), ["to other"])
   })
 
-  // with a walk for each mention, this would outlast the test's own limit of time many times over
+  // an algorithm that walks the records for each mention would exceed the test's timeout
   it("answers quickly for a name that ten thousand records have and ten thousand refer to", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {

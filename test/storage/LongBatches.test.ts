@@ -64,7 +64,7 @@ describe("a long batch in memory", () => {
         seen.push([yield* count(store), (yield* found(store, ada, { text: "Tea", limit: 1_000 })).length])
       })
       const { turns } = yield* withTurns(store.put(ada, drafts), () => Effect.orDie(look))
-      assert.isAtLeast(turns, 2 * Math.ceil(many / 305)) // what takes a few milliseconds, twice
+      assert.isAtLeast(turns, 2 * Math.ceil(many / 305)) // a yield every few milliseconds, and the batch is worked through twice
       const last = seen.pop()
       assert.deepStrictEqual(seen, seen.map(() => [1, 0]))
       assert.deepStrictEqual(last, [many + 1, many])
@@ -202,7 +202,7 @@ describe("a long batch in memory", () => {
         )
         const { items } = yield* store.list(ada, { limit: 1_000 })
         assert.lengthOf(items, Exit.isSuccess(exit) ? many : 0)
-        assert.strictEqual(Exit.isSuccess(exit), turn >= Math.ceil(many / 128)) // by then all of it is checked
+        assert.strictEqual(Exit.isSuccess(exit), turn >= Math.ceil(many / 128)) // by then all drafts are checked
         for (const { body, data, tags } of items) {
           assert.deepStrictEqual([data, tags], [{ said: ["tea"] }, ["tea"]], body)
         }
@@ -227,7 +227,7 @@ describe("a long batch in memory", () => {
         reason: expected.reason
       })
       assert.match(message, /^mutations\.300\.draft\.tags\.0: .+; mutations\.701\.draft\./)
-      const trust = yield* Effect.flip(store.put(ada, drafts, { trust: 9 as 3 })) // not checked by the compiler alone
+      const trust = yield* Effect.flip(store.put(ada, drafts, { trust: 9 as 3 })) // an untyped caller may pass any number
       assert.deepStrictEqual(
         trust.message,
         (yield* Effect.flip(store.put(ada, [draft("x")], { trust: 9 as 3 }))).message

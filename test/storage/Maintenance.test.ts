@@ -42,7 +42,7 @@ const traced = <A, E, R>(use: (spans: Array<string>) => Effect.Effect<A, E, R>) 
 const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => name.endsWith(".compact")).length
 
 describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
-  const stores = maintained[name as keyof typeof maintained] // a key of the same record
+  const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
   it.scoped("compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
     traced((spans) =>
@@ -74,7 +74,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
         const expected = ["after the sleep", "last"]
         const erases = name !== "shelf" && !name.startsWith("overlay")
         let left = yield* listed(store, system)
-        // a compaction of real files takes turns of the event loop; one that looked at the clock just before the sleep is late
+        // compacting real files takes turns of the event loop, and one that read the clock just before the sleep is late
         for (let turns = 0; turns < 20_000 && erases && left.length > expected.length; turns++) {
           yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
           if (turns === 2_000) yield* TestClock.setTime(8e10)

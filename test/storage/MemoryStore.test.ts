@@ -164,7 +164,7 @@ it.effect("a batch whose commit conflicts with another process is decided again 
       commit: (tenant, writes) =>
         Effect.suspend(() => {
           if (intruders-- <= 0) return primitives.commit(tenant, writes)
-          const row = held.get(id("x"))! // put below
+          const row = held.get(id("x"))! // `x` is put below
           held.set(id("x"), {
             ...row,
             record: { ...row.record, revision: row.record.revision + 1, tags: [`${intruders}`] }

@@ -109,7 +109,7 @@ const copyOf = (store: MemoryStore.Service) =>
       trash: Infinity,
       read: (_, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rows.get(id)?.[0]))),
       tenants: Effect.succeed([]),
-      scan: () => Stream.suspend(() => Stream.fromIterable(Array.from(rows.values(), ([row]) => row!))), // never empty
+      scan: () => Stream.suspend(() => Stream.fromIterable(Array.from(rows.values(), ([row]) => row!))), // no list is empty
       revisions: (_, id, limit) => Effect.sync(() => rows.get(id)?.slice(0, limit) ?? []),
       commit: (_, writes) =>
         Effect.sync(() => {

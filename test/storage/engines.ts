@@ -21,7 +21,7 @@ export const layerOf = (wrap: (engine: Engine) => Engine): Layer.Layer<MemorySto
     MemoryStore.MemoryStore,
     Effect.flatMap(inMemory, (engine) => MemoryStore.make("engine", wrap(engine))).pipe(
       Effect.tap(MemoryStore.maintain),
-      Effect.orDie // memory does not fail
+      Effect.orDie // the in-memory engine does not fail
     )
   )
 

@@ -58,7 +58,7 @@ describe("data of a newer release", () => {
     Effect.gen(function*() {
       const vault = path.join(root, "vault")
       for (const name of ["vault.json", "vault.copy.json"].map((name) => path.join(vault, ".effect-memory", name))) {
-        if (!fs.existsSync(name)) continue // an earlier release had one file
+        if (!fs.existsSync(name)) continue // earlier releases have one of the two files
         const newer = { ...JSON.parse(fs.readFileSync(name, "utf8")), version: 3, checksum: "0".repeat(64) }
         fs.writeFileSync(name, JSON.stringify(newer))
       }

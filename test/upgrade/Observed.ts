@@ -72,7 +72,7 @@ const known = (store: Service, tenant: string) =>
 const hits = (store: Service, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.map(store.search(viewer, { ...query, limit: 1_000 }), ({ awaiting, hits }) => ({
     ids: sorted(hits.flatMap(({ record }) => isInternal(record.scope) ? [] : [record])),
-    awaiting: Viewer.isSystem(viewer) ? undefined : awaiting // the library's own rows would count
+    awaiting: Viewer.isSystem(viewer) ? undefined : awaiting // for System the count would include internal rows
   }))
 
 /** Returns all answers that one viewer gets; `everything` holds the ids of its tenant. */

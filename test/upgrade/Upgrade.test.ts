@@ -71,7 +71,7 @@ describe("data of an earlier release", () => {
           kinds: yield* MemoryKind.Kinds
         })
         assert.isTrue(isSigned)
-        // a hand has edited some of the files since
+        // some files were edited by hand after the snapshot
         const kept = entries.flatMap(({ hash, path: file, row: { record } }) => {
           const bytes = fs.readFileSync(path.join(root, "vault", file))
           return sha256(bytes) === hash ? [[record, bytes.toString()] as const] : []
@@ -95,7 +95,7 @@ describe("data of an earlier release", () => {
           const newest = new Map(history?.places.toReversed().map((place) => [`${place.tenant}/${place.id}`, place]))
           return history && Array.from(newest.values()).filter(({ forgotten }) => forgotten)
         })
-        const before = yield* tombstones // the first generation kept no history
+        const before = yield* tombstones // the first generation has no history
         yield* Effect.scoped(opened(path.join(root, "vault")))
         const after = (yield* tombstones) ?? []
         assert.isTrue(before === undefined || before.length > 0)
@@ -160,7 +160,7 @@ describe("data of an earlier release", () => {
         assert.isNotEmpty(runs)
         for (const { cursor, hash, instructionFiles, memory, runId, turn } of runs) {
           const spec = {
-            memory: new MemorySpec.MemorySpec(memory as MemorySpec.Input), // as its author wrote it
+            memory: new MemorySpec.MemorySpec(memory as MemorySpec.Input), // the spec without defaults
             instructionFiles: new MemorySpec.InstructionFilesConfig(instructionFiles)
           }
           assert.strictEqual(MemorySpec.hashSpec(spec), hash)

@@ -57,5 +57,5 @@ export const calling = (
   ).pipe(Layer.provide(reached))
   return Layer.merge(wrapped, Path.layer).pipe(Layer.provideMerge(NodeContext.layer)) as Layer.Layer<
     FileSystem.FileSystem | Path.Path
-  > // the wrapped one is the later
+  > // the wrapped file system overrides Node's
 }

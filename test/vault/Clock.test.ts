@@ -53,7 +53,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
           for (let n = 1; n <= 6; n += 2) {
             const [edited, written] = [`text 0${n}`, `text 0${n + 1}`]
             if (n === 3) time.offset += jump
-            yield* edit(root, text, edited) // of equal length
+            yield* edit(root, text, edited) // an edit that keeps the file's length
             for (const { store, vault } of [ours, theirs]) {
               yield* vault.refresh
               assert.strictEqual((yield* get(store, ada, one))?.body, edited)

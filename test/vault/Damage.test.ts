@@ -73,7 +73,7 @@ describe("a damaged file of a record that the history knows", () => {
               yield* check(open)
             } else write(root, damage(whole))
             yield* Effect.scoped(Effect.flatMap(opened(root), check))
-            yield* Effect.scoped(Effect.flatMap(opened(root), check)) // from its snapshot, too
+            yield* Effect.scoped(Effect.flatMap(opened(root), check)) // also when opened from its snapshot
             write(root, whole.replace("the second", "mended"))
             const { store, vault } = yield* opened(root)
             assert.deepStrictEqual(yield* vault.issues, [])
@@ -181,7 +181,7 @@ describe("an older version of a record's file", () => {
           const { store } = yield* opened(root)
           yield* store.update(ada, one, { body: "the third" })
           yield* put(store, draft("new", { id: id("new"), summary: "new" }))
-          fs.cpSync(root, copy, { recursive: true }) // neither has landed yet
+          fs.cpSync(root, copy, { recursive: true }) // at this point neither file has been replaced yet
         }))
         for (const torn of [second, "", "\0".repeat(second.length), undefined]) {
           const again = yield* place

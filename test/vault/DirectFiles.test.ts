@@ -82,7 +82,7 @@ describe("DirectFiles", () => {
           }).pipe(Effect.scoped)
         const [there, here] = [yield* outcome(service), yield* outcome(DirectFiles.direct(service))]
         if (name.startsWith("remove folder") && !there.isDone) {
-          assert.isFalse(here.isDone, name) // Node's own reason for it differs by call
+          assert.isFalse(here.isDone, name) // the reason differs between Node's two interfaces
           assert.deepStrictEqual(here.state, there.state, name)
         } else assert.deepStrictEqual(here, there, name)
       }
@@ -121,7 +121,7 @@ describe("DirectFiles", () => {
         }))
       yield* Effect.replicateEffect(Effect.replicateEffect(call, 100), 32, { concurrency: 32 })
       isOver = true
-      assert.isAtMost(most, 128) // 64 in each of the two phases of a turn in which a fiber may run
+      assert.isAtMost(most, 128) // 64 in each of the two phases of a turn in which fibers run
     }).pipe(Effect.provide(NodeContext.layer)))
 })
 

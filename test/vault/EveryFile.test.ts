@@ -65,7 +65,7 @@ const made = (isClosed: boolean) =>
       yield* put(store, draft(text("late", 1), { id: id("late") }))
       yield* store.forget(ada, [id("gone")])
       yield* store.forget(ada, [id("purged")], { purge: true })
-      // after the purge, which erases vectors of texts that no record has
+      // attached after the purge, which erases vectors of texts without a record
       yield* vectorsOf(vault).attach("default", "m", [[hash(1), vector(1)], [hash(2), vector(2)]])
       yield* store.search(ada, { text: "a" })
       if (!isClosed) fs.cpSync(root, died, { recursive: true, preserveTimestamps: true })
@@ -74,7 +74,7 @@ const made = (isClosed: boolean) =>
       fs.rmSync(root, { recursive: true })
       fs.renameSync(died, root)
     }
-    // looked at long ago, so that an open vault goes by the times of files
+    // old times, so that an open vault recognises changes by them
     const then = Date.now() / 1_000 - 3_600
     for (const name of filesOf(root)) fs.utimesSync(path.join(root, name), then, then)
     return { root, earlier, isClosed }
@@ -113,7 +113,7 @@ const bits = (file: string, bytes: Buffer): ReadonlyArray<Damage> => {
   return linesOf(bytes).flatMap((line) => {
     const at = start
     start += line.length + 1
-    // its checksum, its head, its text and its end
+    // in the checksum, the head, the text and the line end
     return line.length > 10_000 ? [] : [5, 80, line.length >> 1, line.length].map((offset, n) => turned(at + offset, n))
   })
 }
@@ -153,7 +153,7 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
       file !== pathOf("default", name === "row" ? Internal : { userId: "ada" }, id(name))
     const about = (what: string) => `${file} ${damage.name} ${isRunning ? "while open" : "while closed"}: ${what}`
 
-    // what a dead writer forgot, and only the damaged line said so, is written once more
+    // a forget that only the damaged line recorded is lost if the writer died: the file is still there
     const isForgotten = vault.isClosed || isRunning || lines.includes("\"state\":\"forgotten\"")
     /** Whether deleting the file forgets the record. It does not if a writer that died may not have written the file yet. */
     const isRemoved = (name: string) => !isSound(name) && broken === undefined && (vault.isClosed || isRunning)
@@ -293,7 +293,7 @@ describe("a vault in which one file is damaged", () => {
         const bytes = () => filesOf(root).map((file) => [file, fs.readFileSync(path.join(root, file), "latin1")])
         const before = bytes()
         const refused = yield* Effect.either(Effect.scoped(opened(root)))
-        if (Either.isRight(refused)) continue // a white space became another: it says the same
+        if (Either.isRight(refused)) continue // a flipped bit can turn one white space into another
         assert.include(["corrupt", "unsupported"], refused.left.reason, damage.name)
         assert.deepStrictEqual(bytes(), before, damage.name)
       }

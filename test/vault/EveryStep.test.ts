@@ -103,7 +103,7 @@ const listed = (store: Service) =>
 const state = ({ store }: Opened) => Effect.all([past(store), listed(store)])
 
 describe("a writer that stalls before a disk call until another has taken its lock and written", () => {
-  // those that write the most, or all
+  // in the soak all operations, otherwise the two with the most disk calls
   for (const [name, operation] of Object.entries(operations).slice(0, times(2, Infinity))) {
     it.scopedLive(`overwrites no acknowledged write of others, and its own write is done in order or not at all: ${name}`, () =>
       Effect.gen(function*() {
@@ -128,7 +128,7 @@ describe("a writer that stalls before a disk call until another has taken its lo
               )
             )
             const other = yield* opened(root, { lockTimeout: 30 })
-            yield* put(other.store, draft("early")) // it has tidied up: from here on the theft of the lock alone stops the sleeper
+            yield* put(other.store, draft("early")) // it cleans up now: later only the loss of the lock stops the stalled writer
             calls = 0
             const asleep = yield* Effect.fork(Effect.either(operation.run(sleeper.store)))
             yield* Effect.race(Deferred.await(stops), Fiber.await(asleep))
@@ -186,7 +186,7 @@ describe("a writer that stalls before a disk call until another has taken its lo
             assert.deepStrictEqual(yield* sleeper.vault.verify, [], message("verify"))
             const reopened = yield* Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), state))
             assert.deepStrictEqual(reopened, now, message("reopened"))
-            // and all goes on, for both
+            // further calls succeed for both writers
             yield* put(sleeper.store, draft("later", { id: c }))
             const again = yield* Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), state))
             assert.deepStrictEqual(again, yield* state(sleeper), message("later"))

@@ -74,7 +74,7 @@ describe("a writer that stalls while it takes the lock", () => {
             )
           )
         )
-        yield* sleeper.withLock(Effect.void) // it has its file
+        yield* sleeper.withLock(Effect.void) // creates its claim file
         isAwake = false
         const other = yield* lockOf(root, NodeContext.layer, "b")
         let inside = 0
@@ -181,7 +181,7 @@ describe("what is left in the place where a writer's turn was ended", () => {
           yield* vaultFs.end("abc")
           assert.deepStrictEqual(fs.readdirSync(path.join(root, ".effect-memory/turns")), [])
         }
-        // and a lock of that process is stolen
+        // a lock of that process is taken over, too
         make(path.join(root, ".effect-memory/turns/abc.ended"))
         fs.mkdirSync(path.join(root, ".effect-memory/turns/abc"), { recursive: true })
         fs.writeFileSync(path.join(root, lockFile), "abc 0")
@@ -201,7 +201,7 @@ describe("a live process whose turn folder is deleted", () => {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
       yield* put(one.store, draft("one"))
-      yield* put(other.store, draft("other")) // which sweeps the first one's
+      yield* put(other.store, draft("other")) // it deletes the turn folder of the first one
       yield* put(one.store, draft("one again"))
       fs.rmSync(turns(root), { recursive: true })
       yield* put(one.store, draft("one at last"))
@@ -257,7 +257,7 @@ describe("two processes with the same random seed", () => {
         "claim.0",
         "claim.1"
       ])
-      // as it lies there when its process is killed
+      // the state in which a killed process leaves it
       fs.linkSync(path.join(root, ".effect-memory/turns", own!, "claim.0"), path.join(root, lockFile))
       const left = inodeOf(root)
       yield* other.withLock(Effect.sync(() => assert.notStrictEqual(inodeOf(root), left)))

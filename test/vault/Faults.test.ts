@@ -99,7 +99,7 @@ const filled = Effect.gen(function*() {
 })
 
 describe("a vault on a failing disk", () => {
-  // every code at every call, or one after the other
+  // in the soak every error code at every call, otherwise one code per call in rotation
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
     for (const [name, operation] of Object.entries(operations)) {
       it.scopedLive(
@@ -129,12 +129,12 @@ describe("a vault on a failing disk", () => {
                 yield* vault.vault.refresh
                 assert.deepStrictEqual(yield* state(vault), now, `${message}, looked at`)
                 assert.deepStrictEqual(yield* vault.vault.issues, [])
-                // a second process, while the first is there
+                // a second process opens the vault while the first still has it open
                 const reopened = yield* Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), state))
                 assert.deepStrictEqual(reopened, now, `${message}, reopened`)
                 const { body, tags } = yield* the(vault.store, system, note)
                 assert.strictEqual(files(root)["Note.md"], noteOf(tags.join(", "), body), message)
-                // and all goes on
+                // further calls succeed
                 yield* operation(vault)
                 yield* vault.store.put(ada, [draft("later", { id: a }), draft("later", { id: b })])
                 yield* vault.vault.refresh
@@ -200,7 +200,7 @@ describe("vectors of a vault on a failing disk", () => {
     pending: (vault) => vectorsOf(vault).pending("default", "m"),
     "a hybrid search": ({ store }) =>
       Effect.flatMap(store.search(ada, query), ({ failures, hits }) => {
-        assert.lengthOf(hits, 1) // by word at least
+        assert.lengthOf(hits, 1) // at least by the word
         return failures[0]?.error ?? Effect.void
       }),
     "a purge": ({ store }) => store.forget(ada, [c], { purge: true })

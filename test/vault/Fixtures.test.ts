@@ -239,7 +239,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(items.map(({ id }) => id).sort(), ids)
       assert.isTrue(items.every(({ body, revision }) => revision === 2 && body.endsWith("Seen.")))
       assert.lengthOf(yield* store.history(system, ids[0]!), 2)
-      // a new name is none of another note
+      // a renamed note remains the same record
       fs.renameSync(path.join(root, "Reading list.md"), path.join(root, "Books.md"))
       yield* vault.refresh
       assert.deepStrictEqual(yield* vault.issues, [])

@@ -191,7 +191,7 @@ describe("an update of a hand-written note", () => {
         Effect.gen(function*() {
           yield* store.update(system, idOf("Tea.md"), { tags: ["hot"], importance: 0.9 })
           yield* store.update(system, idOf("Plain.md"), { body: "Rest.", importance: 0.9 })
-          fs.cpSync(root, copy, { recursive: true }) // the history has both, and nothing has landed
+          fs.cpSync(root, copy, { recursive: true }) // at this point the history has both updates, and no file has been replaced yet
           return files(root)
         }))
       const crashes: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {
@@ -217,7 +217,7 @@ describe("an update of a hand-written note", () => {
             assert.deepStrictEqual(yield* vault.issues, [])
           }))
       }
-      // a text that the author wrote meanwhile stays, and is the next revision
+      // a text that the author wrote after the crash is kept, and is the next revision
       write(copy, { "Tea.md": after["Tea.md"]!, "Plain.md": "Mine.\n" })
       yield* session(copy, ({ store }) =>
         Effect.gen(function*() {
@@ -425,7 +425,7 @@ describe("a note that is moved or renamed", () => {
     it.scopedLive(`${one.title}: seen by refresh, by the poll, and at the next opening with and without a snapshot`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
-        // within a session
+        // while the vault is open, by refresh and by the poll
         for (const options of [{}, { poll: 20 }]) {
           const root = yield* folder(one.notes)
           const vault = yield* opened(root, options)
@@ -449,7 +449,7 @@ describe("a note that is moved or renamed", () => {
           yield* session(root, (again) => check(again, one, known))
           assert.deepStrictEqual(yield* texts(root), after)
         }
-        // while nothing ran: known from the snapshot, and from the history
+        // while the vault is closed, with and without a snapshot
         for (const isWritten of [false, true]) {
           const root = yield* folder(one.notes)
           const known = yield* session(root, ({ store }) =>
@@ -507,7 +507,7 @@ describe("a note that is moved or renamed", () => {
       yield* session(root, (vault) =>
         Effect.gen(function*() {
           yield* check(vault, "Cha", 4)
-          // the name it had is free for another note, which is meant then
+          // its old name may be given to another note, to which links by that name then resolve
           write(root, { "Drinks/Tea.md": "Another." })
           yield* vault.vault.refresh
           const { to } = yield* vault.store.links(system, idOf("By name.md"))
@@ -537,7 +537,7 @@ describe("a note that is moved or renamed", () => {
         cool(root)
         yield* session(root, ({ store }) => Effect.map(ids(store), (now) => assert.deepEqual(now, expected)))
       }
-      // and back
+      // moves it back
       fs.rmSync(path.join(root, "Tea.md"))
       yield* session(root, () => Effect.void)
       move(root, "Tea 1.md", "Tea.md")

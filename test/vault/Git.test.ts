@@ -64,7 +64,7 @@ const moved = <E>(
       yield* vault.vault.refresh
       yield* check(vault)
     }))
-    yield* Effect.scoped(Effect.flatMap(opened(root), check)) // and after a restart
+    yield* Effect.scoped(Effect.flatMap(opened(root), check)) // and after reopening
   })
 const revisions = ({ store }: Opened, one: typeof a) =>
   Effect.map(store.history(ada, one), (past) => past.map(({ body, revision }) => `${revision} ${body}`))
@@ -136,7 +136,7 @@ describe("a vault under git", () => {
               assert.deepStrictEqual(yield* folder.issues, [])
             }))
           assert.strictEqual(git(root, "status", "--porcelain"), "", "no file was written")
-          // and can be written to
+          // the vault can still be written to
           const { store } = yield* opened(root)
           yield* store.update(ada, a, { body: "a 5" })
           assert.deepInclude(yield* get(store, ada, a), { body: "a 5", revision: 5 })

@@ -200,7 +200,7 @@ describe("concurrent writers of one process", () => {
       }
       const now = yield* bodies(vault)
       assert.isAtLeast(now.length, 100)
-      // each gives up in the moment in which it is its turn: when the one before it is done
+      // each is interrupted at the moment when the one before it ends
       const chain: Array<Fiber.RuntimeFiber<unknown, unknown>> = []
       for (const n of numbers) {
         const next = Effect.suspend(() =>
@@ -242,7 +242,7 @@ describe("concurrent writers of one process", () => {
           const writing = yield* Effect.fork(all(vault, (n) => told.push(n)))
           yield* Effect.race(Deferred.await(reached), Fiber.await(writing))
           const acknowledged = told.slice()
-          fs.cpSync(root, copy, { recursive: true }) // as a process leaves it that dies here
+          fs.cpSync(root, copy, { recursive: true }) // the files as a process leaves them that dies here
           yield* Deferred.succeed(go, undefined)
           yield* Fiber.join(writing)
           const found = yield* Effect.scoped(Effect.flatMap(opened(copy, { lockTimeout: 30 }), bodies))

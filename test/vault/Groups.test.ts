@@ -50,7 +50,7 @@ const filling = (fs: Filling) =>
               return (bytes: Uint8Array) =>
                 Effect.suspend(() => {
                   fs.isFull ||= fs.fillsAt(at)
-                  return fs.isFull && options?.flag !== "r+" && !at.includes("/claim.") // a heartbeat, in place
+                  return fs.isFull && options?.flag !== "r+" && !at.includes("/claim.") // a heartbeat overwrites its bytes
                     ? Effect.zipRight(
                       target.writeAll(bytes.subarray(0, bytes.length >> 1)),
                       Effect.zipRight(fs.before ?? Effect.void, Effect.fail(failureOf("ENOSPC")))
@@ -197,11 +197,11 @@ describe("a group commit that falls back to single writes because one file canno
         const before = hook.before
         let isDone = false
         hook.before = (method, at) => {
-          // as a group, taken back, and two by themselves
+          // the group was written and rolled back, and two single writes succeeded
           if (!isDone && appends >= 4 && isLook(method, at)) {
             isDone = true
             if (outcome === "fails") return Effect.fail(failureOf("EIO"))
-            fs.rmSync(path.join(root, ".effect-memory/lock")) // as a thief leaves it that is done
+            fs.rmSync(path.join(root, ".effect-memory/lock")) // as another process leaves it that took the lock and released it
           }
           return before(method, at)
         }
@@ -298,7 +298,7 @@ describe("the fiber that leads a group commit", () => {
       yield* Effect.forEach(["one", "two", "three"], writer, { concurrency: "unbounded" })
       assert.isAbove(seen.length, 0)
       for (const one of seen) assert.deepStrictEqual(one, [undefined, ["vault"]])
-      // and where nothing was set when the vault was opened
+      // the same if nothing was set when the vault was opened
       const plain = yield* hooked(yield* place, hook)
       seen.length = 0
       yield* put(plain.store, draft("one")).pipe(Effect.withSpan("one"), Effect.annotateLogs("one", "one"))

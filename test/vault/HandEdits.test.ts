@@ -102,7 +102,7 @@ describe("an edit by hand", () => {
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
-        yield* Effect.scoped(opened(root)) // forces to disk what was written
+        yield* Effect.scoped(opened(root)) // opening it forces earlier writes to disk
         remove(at)
         const again = yield* opened(root)
         assert.isUndefined(yield* get(again.store, ada, one))
@@ -228,7 +228,7 @@ describe("a copy of a record's file at another path", () => {
           assert.deepStrictEqual(yield* issues, [copy])
           assert.lengthOf((yield* store.list(system, {})).items, 1)
           assert.lengthOf((yield* store.list(Viewer.system("other"), {})).items, 0)
-          // nor when the original is edited, or gone
+          // nor does it become one when the original is edited or deleted
           write(at, original.replace("the first", "edited"))
           yield* vault.refresh
           assert.deepInclude(yield* get(store, ada, one), { body: "edited", scope: { userId: "ada" } })

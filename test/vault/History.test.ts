@@ -63,7 +63,7 @@ describe("the history of a vault", () => {
       yield* store.put(ada, [draft("new", { summary: "new" })])
       const history = path.join(root, ".effect-memory/history")
       fs.copyFileSync(history, `${history}.copy`)
-      fs.renameSync(`${history}.copy`, history) // another inode, as after a compaction
+      fs.renameSync(`${history}.copy`, history) // gives the file another inode, as a compaction does
       const forgotten = (of: Service) =>
         Effect.map(of.list(ada, { forgotten: true }), ({ items }) => items.map(({ summary }) => summary))
       assert.notInclude(yield* forgotten(other.store), "new")
@@ -238,10 +238,10 @@ describe("the history of a vault", () => {
           const { store } = yield* opened(root)
           yield* store.forget(ada, [id("c")])
           yield* store.put(ada, Array.from({ length: 40 }, (_, n) => draft(`more ${n}`)))
-        })) // enough for a snapshot
+        })) // enough revisions for a snapshot to be saved
         const whole = fs.readFileSync(file(root))
         const turned = Buffer.from(whole)
-        turned[whole.lastIndexOf("c 2")]! ^= 1 // of its tombstone
+        turned[whole.lastIndexOf("c 2")]! ^= 1 // damages the line of the tombstone
         fs.writeFileSync(file(root), turned)
         const { store, vault } = yield* opened(root)
         yield* store.list(ada, { forgotten: true })
@@ -338,7 +338,7 @@ describe("the history of a vault", () => {
       yield* ours.renew([a, b])
       yield* reader.news(false)
       const [stale] = reader.places("default", id("a"))
-      yield* ours.renew([b, a]) // lines of equal length
+      yield* ours.renew([b, a]) // the lines have equal lengths
       assert.isTrue(yield* reader.isReplaced)
       assert.isTrue(Option.isNone(yield* reader.read(stale!)))
       yield* reader.news(false)
@@ -367,7 +367,7 @@ describe("the history of a vault", () => {
             `write ${history}`,
             `fsync ${history}`,
             "rename .effect-memory/turns",
-            ...(version === 1 ? ["rename .effect-memory/turns"] : []) // the first says that there is no folder yet
+            ...(version === 1 ? ["rename .effect-memory/turns"] : []) // the first rename finds no turns folder, and is repeated
           ])
         }
         calls.length = 0

@@ -25,11 +25,11 @@ describe("a writer killed at any moment", () => {
           Effect.gen(function*() {
             assert.deepStrictEqual(yield* vault.issues, [])
             assert.lengthOf(Object.keys(files(at)), found.size)
-            // of what was purged no file has a word
+            // no file contains text of a purged record
             for (const [, name] of fs.readFileSync(history(at), "latin1").matchAll(/"summary":"([^"]+)"/g)) {
               assert.isFalse(purged.has(name!), `${name} was purged`)
             }
-            // the next writer takes a dead one's lock away
+            // the next writer takes over the lock of the dead one
             const [probe] = yield* store.put(viewer, [{
               scope: { agentId: "Bob" },
               kind: "reference",

@@ -118,7 +118,7 @@ export const survives = <O extends { readonly store: MemoryStore.Service }, E>(
           if (done[0]) take(pending)
           assert.deepStrictEqual(sorted(found), sorted(expected), `round ${round}`)
           assert.strictEqual(records.length, found.size)
-          // a history without a gap, the current revision first, back to the first or as far as it is kept
+          // the history has no gap: from the current revision back to the first or to the oldest that is kept
           for (const { body, id, revision } of records) {
             const past = yield* store.history(viewer, id)
             assert.deepStrictEqual(

@@ -86,7 +86,7 @@ it.scoped("erases an expired record even if its file was deleted while the histo
     const { store, vault } = yield* opened(root, {}, platform)
     const [{ record }] = (yield* store.put(ada, [draft("a secret that expires", { expiresAt: 86_400_000 })])) as [
       MemoryStore.Put
-    ] // one in, one out
+    ] // put returns one result per draft
     const [file] = Object.keys(files(root))
     isFull = true
     fs.rmSync(path.join(root, file!))

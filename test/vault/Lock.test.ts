@@ -160,7 +160,7 @@ describe("the lock of a vault", () => {
         Effect.gen(function*() {
           for (let turns = 1; !done(); turns++) {
             yield* turn
-            if (turns % 1_000 === 0) yield* TestClock.adjust("5 millis") // the other went to sleep just after the clock moved
+            if (turns % 1_000 === 0) yield* TestClock.adjust("5 millis") // in case the other began to sleep just after the clock advanced
           }
         })
       const beats = () => Number(fs.readFileSync(file(root), "utf8").split(" ")[1])
@@ -287,7 +287,7 @@ describe("the lock of a vault", () => {
       fs.writeFileSync(file(root), "12345 0")
       const lock = yield* lockOf(root, "a")
       const mine = yield* Effect.fork(Effect.either(lock.withLock(lock.isOurs)))
-      for (let turns = 0; turns < 100; turns++) yield* turn // until the process has looked and sleeps
+      for (let turns = 0; turns < 100; turns++) yield* turn // waits until the process has checked the lock and sleeps
       while ((yield* Fiber.poll(mine))._tag === "None") {
         yield* TestClock.adjust("1 minute")
         yield* turn
@@ -299,7 +299,7 @@ describe("the lock of a vault", () => {
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
-      // the slow one stops between its last look and its rename
+      // the slow process is suspended between its last check and its rename
       const looked = yield* Deferred.make<void>()
       const goes = yield* Deferred.make<void>()
       const gave = yield* Deferred.make<void>()
@@ -367,7 +367,7 @@ describe("the lock of a vault", () => {
         }))
       ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
       const locked = Effect.flatMap(lockOf(root, "a", slow), (lock) => lock.withLock(Effect.void))
-      const mine = yield* Effect.fork(Effect.either(Effect.scoped(locked))) // its end takes its time, too
+      const mine = yield* Effect.fork(Effect.either(Effect.scoped(locked))) // closing its scope takes time as well
       while ((yield* Fiber.poll(mine))._tag === "None") {
         yield* TestClock.adjust("1 minute")
         yield* turn
@@ -382,7 +382,7 @@ describe("the lock of a vault", () => {
       const lock = yield* lockOf(root, "a", seen.platform)
       fs.writeFileSync(file(root), "0 0")
       const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
-      for (let hand = 1; hand < 100; hand++) { // a hundred milliseconds each; its patience is six seconds
+      for (let hand = 1; hand < 100; hand++) { // each holder has it for 100 ms; the other's timeout is six seconds
         fs.writeFileSync(file(root), `${hand} 0`)
         const looked = seen.looks()
         while (seen.looks() < looked + 2) {

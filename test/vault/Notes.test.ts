@@ -287,7 +287,7 @@ describe("a folder of unusual notes", () => {
       fs.writeFileSync(path.join(root, "two.md"), matter("status: done\nrating: 3"))
       yield* vault.refresh
       const where = (where: Readonly<Record<string, object>>) =>
-        Effect.map(store.list(system, { where: where as never }), ({ items }) => items.map(({ summary }) => summary)) // conditions
+        Effect.map(store.list(system, { where: where as never }), ({ items }) => items.map(({ summary }) => summary)) // untyped conditions
       assert.deepStrictEqual(yield* where({ "metadata.status": { eq: "open" } }), ["one"])
       assert.deepStrictEqual(yield* where({ "metadata.rating": { lt: 5 } }), ["two"])
       assert.deepStrictEqual(yield* where({ "metadata.author.name": { eq: "Ada" } }), ["one"])

@@ -215,7 +215,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       yield* forgets(store, coach)
       assert.lengthOf(yield* rows(store), 2)
       yield* forgets(store, Viewer.make({ agentId: "coach", reach: "within" }))
-      assert.lengthOf(yield* rows(store), 1) // a user's memories are the user's, whichever agent was spoken to
+      assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
   it.scopedLive("removes messages of the viewer's and narrower scopes only, and with a limit all of them or none", () =>

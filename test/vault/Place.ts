@@ -57,9 +57,9 @@ export const opened = (
 export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   FileSystem.FileSystem,
   Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => {
-    // in several calls what it does in one step, so that none is missed
+    // without the combined calls, so that every step is a separate call
     const { linkStatNow: _, readRange: __, statNow: ___, writeWhole: ____, ...files } = DirectFiles.direct(real)
-    return { ...real, ...files } as FileSystem.FileSystem // an open file has all calls that the vault makes
+    return { ...real, ...files } as FileSystem.FileSystem // the vault makes no other calls on an open file
   })
 ).pipe(Layer.provide(NodeFileSystem.layer))
 
@@ -80,7 +80,7 @@ export const files = (root: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" })
       .filter((name) => !name.split(path.sep).some((part) => part.startsWith(".")))
-      .filter((name) => fs.realpathSync(path.join(root, name)) === path.join(root, name)) // not through a link
+      .filter((name) => fs.realpathSync(path.join(root, name)) === path.join(root, name)) // excludes files behind a link
       .filter((name) => fs.statSync(path.join(root, name)).isFile())
       .sort()
       .map((name) => [name, fs.readFileSync(path.join(root, name), "utf8")])

@@ -81,7 +81,7 @@ export const program = <A, I>(
       new Promise<void>((done) => out.on("close", done)),
       new Promise<void>((done) => child.stderr.on("close", done))
     ])
-    // what it said before it ended is still taken
+    // lines printed before the end are still returned
     const silent = Effect.flatMap(
       Effect.promise(() => end),
       ([code]) =>

@@ -122,7 +122,7 @@ describe("a reopened vault", () => {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
       age(root)
-      yield* answers(root) // searched: the snapshot has the index from here on
+      yield* answers(root) // searches, so that the next snapshot contains the index
       const before = yield* answers(root)
       const kept = fs.readFileSync(sidecar(root, "snapshot"))
       assert.deepStrictEqual(yield* answers(root), before)
@@ -167,7 +167,7 @@ describe("a reopened vault", () => {
         const entries = parts.reduce((sum, [length]) => sum + length, 0)
         const text = body.subarray(head.length + 1, head.length + 1 + entries)
         const index = Buffer.from(body)
-        index[head.length + 1 + entries]! += 1 // what it was compressed with
+        index[head.length + 1 + entries]! += 1 // damages the compressed part
         const forgeries = [
           ...[0, 0.01, 0.3, 0.6, 0.9, 0.999].map((share) => whole.subarray(0, Math.floor(whole.length * share))),
           ...[0, 10, 66, 0.1, 0.5, 0.8, 0.99].map((at) => {
@@ -176,7 +176,7 @@ describe("a reopened vault", () => {
             return turned
           }),
           fs.readFileSync(sidecar(other, "snapshot")),
-          sealed(text), // as it was before it had a head
+          sealed(text), // the format of releases before the snapshot had a header
           edited(/"version":\d+/, "\"version\":99"),
           edited(/"kinds":"(\w*)\[\[/, "\"kinds\":\"$1[[9,"),
           sealed(index),

@@ -25,7 +25,7 @@ describe("a temporary file of a vault", () => {
   it.scopedLive("left by a killed writer is deleted by the next writer if it is old; other files are not", () =>
     Effect.gen(function*() {
       const root = yield* place
-      yield* Effect.scoped(opened(root)) // makes the vault, so that whoever opens it next is a reader
+      yield* Effect.scoped(opened(root)) // creates the vault, so that opening it again only reads
       const at = (name: string) => path.join(root, name)
       const dead = [
         `users/ada/.${id("a")}.md.tmp`,
@@ -77,7 +77,7 @@ describe("a temporary file of a vault", () => {
           fs.rmSync(path.join(root, "a"), { recursive: true })
           yield* writer.write("a/b/file", "three", { force: false, isFenced: true })
           const ended = thief.end(writer.own)
-          // before the write, and between its file and the rename
+          // before the write, and between writing the temporary file and the rename
           yield* ended
           yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true }))
           yield* writer.begin
@@ -99,11 +99,11 @@ describe("a temporary file of a vault", () => {
       const lost = MemoryError.make("conflict", { op: "lock", message: "lost", detail: { expected: 0, actual: 0 } })
       const failed = (write: Effect.Effect<void, MemoryError.MemoryError>) =>
         Effect.map(Effect.flip(write), ({ reason }) => assert.strictEqual(reason, "conflict"))
-      // it is seen before its rename
+      // the loss of the lock is noticed before the rename
       const early = failed(sleeper.write("a", "sleeper", { guard: lost }))
       yield* other.write("a", "other", { guard: Effect.orDie(early) })
       assert.strictEqual(fs.readFileSync(path.join(root, "a"), "utf8"), "other")
-      // its file was swept away meanwhile
+      // or because its temporary file has been deleted meanwhile
       let asked = 0
       const sweep = Effect.suspend(() => {
         if (asked++ > 0) return lost

@@ -142,7 +142,7 @@ describe("a vault yields to the event loop", () => {
         } as const
         state.restore({ ...entry, path: pathOf(n), extra: {} })
       }
-      history.awaited.clear() // as a vault does once it has looked at the files
+      history.awaited.clear() // a vault does this once it has scanned the files
       const revisions = RevisionReader.make(history, state, history.last)
       assert.isAtLeast(yield* turns(revisions.forgotten("default")), 3)
       assert.isAtLeast(yield* turns(revisions.lifetimes("default")), 5)

@@ -187,7 +187,7 @@ describe("vectors of a vault", () => {
       yield* attach(store)
       yield* attach(store, "n")
       assert.strictEqual(yield* right(other.store, ["secret"]), 1)
-      // what a writer that was killed left, and a file that nobody can read any more
+      // files of a writer that was killed, and an unreadable file
       fs.copyFileSync(file(root), path.join(folder(root), ".m.vec.tmp"))
       fs.copyFileSync(file(root), path.join(folder(root), "lost.vec"))
       const bytes = Buffer.from(vectorOf("secret").buffer)
@@ -197,7 +197,7 @@ describe("vectors of a vault", () => {
       yield* store.forget(ada, [id], { purge: true })
       assert.deepStrictEqual(holds(), [])
       assert.strictEqual(yield* right(other.store, ["secret"]), 0)
-      // the file is begun anew by a process that knew it
+      // a process that has read the file rewrites it
       fs.appendFileSync(file(root), "torn")
       yield* put(other.store, draft("delta"))
       yield* attach(other.store)
@@ -239,7 +239,7 @@ describe("vectors of a vault", () => {
     const [here, there] = [rowsOf(file(root)), rowsOf(path.join(root, ofElsewhere))]
     const head = `{"model":"m","dimensions":4}`.padEnd(31) + "\n"
     fs.rmSync(path.join(folder(root), "tenants"), { recursive: true })
-    fs.writeFileSync(file(root), Buffer.concat([Buffer.from(head), here, there.subarray(row)])) // gamma is there already
+    fs.writeFileSync(file(root), Buffer.concat([Buffer.from(head), here, there.subarray(row)])) // gamma is in the first part already
     return root
   })
   const known = (store: MemoryStore.Service, tenant: string) =>

@@ -56,7 +56,7 @@ const listening = (store: Opened["store"]) =>
         (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
       )
     )
-    yield* steps(64) // until it listens
+    yield* steps(64) // waits until the subscription has started
     return told
   })
 
@@ -74,7 +74,7 @@ describe("concurrent writers of a vault", () => {
         const writers = yield* Effect.forEach(batches, (batch, n) =>
           Effect.fork(Effect.withMaxOpsBeforeYield(
             store.put(ada, batch.map((body) => draft(body, { id: id(body) }))),
-            16 + (step + n) % 7 // a turn after every few steps: there it may be interrupted
+            16 + (step + n) % 7 // a yield after every few steps, so that it can be interrupted there
           )))
         yield* steps(step)
         const isOver = (yield* Effect.forEach(writers, Fiber.poll)).every(({ _tag }) => _tag === "Some")
@@ -194,7 +194,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
             hook.fails = healthy
             const done = ["first", ...numbers.filter((n) => Either.isRight(results[n]!)).map((n) => `number ${n}`)]
             assert.deepStrictEqual(yield* bodies(vault), done, `${at}`)
-            // with a write that follows, and without one
+            // alternately with and without a following write
             if (at % 2 === 0) {
               yield* put(vault.store, draft("later")).pipe(ends(`the write after call ${at}`))
               done.splice(1, 0, "later")
@@ -274,7 +274,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       yield* put(vault.store, draft("first"))
       let appends = 0
       hook.fails = (method, at) => {
-        if (method === "write" && at.endsWith("/history")) return ++appends === 2 // half of it is there
+        if (method === "write" && at.endsWith("/history")) return ++appends === 2 // half of the line is written
         return method === "rename" && at.includes("/turns/") && appends === 1
       }
       const result = yield* Effect.either(put(vault.store, draft("failed")))
@@ -317,7 +317,7 @@ describe("writers of two processes that write without a pause", () => {
           (n) =>
             Effect.gen(function*() {
               for (let k = 0; k < count && !isOver; k++) yield* put(store, draft(`${name} ${n} ${k}`))
-              isOver = true // the other is alone from here on
+              isOver = true // from here on the other process writes alone
             }),
           { concurrency: "unbounded" }
         )

@@ -60,7 +60,7 @@ describe("a federation", () => {
           yield* put(store, draft(String(n)))
         }
         yield* TestClock.adjust("1 second")
-        yield* store.apply(ada, [{ _tag: "Restore", id: old.id, revision: 1 }]) // as old as ever
+        yield* store.apply(ada, [{ _tag: "Restore", id: old.id, revision: 1 }]) // Restore writes back the old times
         for (const limit of [1, 2, 5, 6]) {
           const streamed = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(ada, { limit })))
           assert.deepStrictEqual(streamed.map(({ body }) => body), ["4", "3", "2", "1", "0", "old"])
@@ -163,7 +163,7 @@ describe("a federation", () => {
             ],
             [store.forget(bob, [nobody], { purge: true }), store.forget(bob, [tea.id], { purge: true })]
           ] as ReadonlyArray<readonly [Effect.Effect<unknown, MemoryError>, Effect.Effect<unknown, MemoryError>]>
-        ) { // of one shape each
+        ) { // error types differ
           assert.deepStrictEqual(yield* unseen, yield* seen)
         }
         yield* refuses("not_found", store.update(bob, tea.id, { body: "x" }))
@@ -177,7 +177,7 @@ describe("a federation", () => {
 
   it.scoped("has the capabilities that all writable stores share, and the tools of all stores in order", () =>
     Effect.gen(function*() {
-      const tool = (name: string) => ({ name }) as never // all that is looked at
+      const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
         layer: Layer.effect(
           MemoryStore.MemoryStore,
@@ -275,7 +275,7 @@ describe("stores attached to a federation", () => {
       const come = Effect.scoped(Effect.gen(function*() {
         const { store } = yield* federated.attach("extra", memory)
         yield* put(store, draft("more tea"))
-        yield* Effect.repeatN(Effect.yieldNow(), 50) // long enough for a search to begin and end meanwhile
+        yield* Effect.repeatN(Effect.yieldNow(), 50) // enough yields for a whole search
       }))
       const comings = yield* Effect.fork(Effect.repeatN(come, 30))
       const searches = yield* Effect.replicateEffect(
@@ -319,7 +319,7 @@ describe("a configuration of a federation", () => {
         Effect.map(
           Effect.flip(Effect.scoped(Layer.build(layer))),
           (error) =>
-            [...((error as MemoryError).detail as { readonly issues: ReadonlyArray<string> }).issues].join("\n") // as refused
+            [...((error as MemoryError).detail as { readonly issues: ReadonlyArray<string> }).issues].join("\n") // a refusal has issues
         )
       assert.include(yield* issues(Federated.layer({})), "at least")
       const all = yield* issues(
@@ -328,7 +328,7 @@ describe("a configuration of a federation", () => {
         })
       )
       for (const one of ["1..64", "b: maxResults", "primary: c is read-only"]) assert.include(all, one)
-      assert.include(yield* issues(Federated.layer({ a: memory }, { primary: "x" as "a" })), "there is no store x") // without types
+      assert.include(yield* issues(Federated.layer({ a: memory }, { primary: "x" as "a" })), "there is no store x") // untyped
       const closed = { layer: Federated.layer({ a: { layer: MemoryStore.layerInMemory } }) }
       const unfit = yield* issues(
         Federated.layer({ b: { ...closed, writable: true }, c: { ...closed, mirror: () => true } })

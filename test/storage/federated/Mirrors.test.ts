@@ -278,7 +278,7 @@ describe("mirrors of a federation", () => {
         const around = ["main.reader.read", "copies.reader.read", "main.apply", "copies.apply"]
         assert.deepStrictEqual(
           yield* callsOf(store.put(ada, [draft("tea")])),
-          ["main.apply", "main.reader.read", "copies.reader.read", "copies.apply"] // its id is known once it is written
+          ["main.apply", "main.reader.read", "copies.reader.read", "copies.apply"] // copied after the write, when its id is known
         )
         const tea = yield* put(store, draft("green tea", { id: id("tea") }))
         assert.deepStrictEqual(yield* callsOf(store.update(ada, tea.id, { body: "black tea" })), around)
@@ -286,14 +286,14 @@ describe("mirrors of a federation", () => {
         assert.deepStrictEqual(yield* callsOf(store.forget(ada, [tea.id])), around)
         assert.deepStrictEqual(yield* callsOf(store.forget(ada, [tea.id], { purge: true })), [
           ...around.slice(0, 3),
-          "main.reader.read", // what was absent before may have been purged, or be out of sight
+          "main.reader.read", // an absent record may have been purged, or be invisible
           "copies.apply"
         ])
       }).pipe(Effect.provide(federation))
     }))
 
   it("with the rule Federated.important copy records with an importance of 0.75 or more", () => {
-    const record = (importance: number) => ({ importance }) as MemoryRecord // all that is looked at
+    const record = (importance: number) => ({ importance }) as MemoryRecord // the rule reads no other field
     assert.deepStrictEqual([0.74, 0.75, 1].map((n) => Federated.important(record(n))), [false, true, true])
   })
 })

@@ -239,7 +239,7 @@ describe("a federation with faulty code of its user", () => {
     ),
     (store, federated) =>
       Effect.gen(function*() {
-        yield* Effect.forkDaemon(store.put(ada, [fact("hangs", { id: id("hangs") })])) // nobody could interrupt it
+        yield* Effect.forkDaemon(store.put(ada, [fact("hangs", { id: id("hangs") })])) // a daemon, since it cannot be interrupted
         yield* Effect.forkDaemon(store.put(ada, [fact("hangs too")]))
         yield* Effect.yieldNow()
         const tea = yield* put(store, draft("tea", { id: id("tea") }))

@@ -37,7 +37,7 @@ describe("a write to a federation", () => {
     (store, federated) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("tea", { id: id("tea") }))
-        const [{ outcome }] = (yield* store.put(ada, [draft("green tea", { id: tea.id })])) as [MemoryStore.Put] // one in, one out
+        const [{ outcome }] = (yield* store.put(ada, [draft("green tea", { id: tea.id })])) as [MemoryStore.Put] // one result per draft
         assert.strictEqual(outcome, "updated")
         assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
         yield* store.update(ada, tea.id, { body: "black tea" })
@@ -54,7 +54,7 @@ describe("a write to a federation", () => {
   law(
     "fails without effect if the route names a read-only or unknown store",
     Federated.layer({ main: memory, archive: { layer: MemoryStore.layerInMemory } }, {
-      route: ({ body }) => body === "main" ? undefined : body as "archive" // a caller without types says anything
+      route: ({ body }) => body === "main" ? undefined : body as "archive" // an untyped route may return any name
     }),
     (store) =>
       Effect.gen(function*() {

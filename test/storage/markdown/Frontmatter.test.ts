@@ -12,7 +12,7 @@ const keys = (text: string) =>
   })
 
 describe("Frontmatter", () => {
-  // the search for a key said twice would outlast the test's own limit of time, were it quadratic
+  // a quadratic search for duplicate keys would exceed the test's timeout
   it("reads twenty thousand keys in a signed text, and refuses as many in any other as too large", () => {
     assert.strictEqual(keys(matter(20_000, signature)), 20_001)
     assert.strictEqual(keys(matter(20_000)), "the frontmatter is too large")

@@ -112,7 +112,7 @@ describe("RenameDetection", () => {
     )
     assert.strictEqual(result.size, count)
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
-    // a single word of its own is enough
+    // one distinct word is enough
     const same = Array.from({ length: count }, (_, n) => `${template} ${n}`)
     assert.strictEqual(
       detect(
