@@ -1,4 +1,4 @@
-/** `npm run soak`, and `npm run soak -- --long`: minutes, or hours. Every other argument goes to vitest. */
+/** `npm run soak` runs the long tests for minutes; `--long` makes it hours. Every other argument goes to vitest. */
 import { spawn } from "node:child_process"
 
 const given = process.argv.slice(2)

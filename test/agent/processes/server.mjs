@@ -1,4 +1,4 @@
-// An agent behind HTTP: its viewer comes with each request, its memory and its chats lie in a SQLite file. Answers are streamed.
+// An agent behind HTTP. Each request names its viewer; memory and chats are stored in a SQLite file. Answers are streamed.
 import { Tool, Toolkit } from "@effect/ai"
 import { OpenAiClient, OpenAiLanguageModel } from "@effect/ai-openai"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "@effect/platform"
@@ -18,7 +18,7 @@ const [filename, apiUrl] = process.argv.slice(2)
 const Weather = Toolkit.make(Tool.make("weather", { parameters: { city: Schema.String }, success: Schema.String }))
 const All = Toolkit.merge(Weather, MemoryToolkit.toolkit)
 
-// goes on until the model calls no more tools
+// continues until the model calls no more tools
 const turn = (chat, prompt) =>
   Stream.unwrap(Effect.map(All, (toolkit) => {
     let called = false

@@ -1,5 +1,5 @@
-// A runner of a cluster over one database of PostgreSQL, which reads conversations until it is killed. To the journal it
-// appends, in the order of what happens in all processes, what the model was asked, and which rows a plan was kept for.
+// A runner of a cluster over one PostgreSQL database, which extracts conversations until it is killed. To the journal, which all
+// processes share, it appends what the model was asked and the rows for which a plan was stored.
 import * as NodeClusterSocket from "@effect/platform-node/NodeClusterSocket"
 import * as RunnerAddress from "@effect/cluster/RunnerAddress"
 import * as PgClient from "@effect/sql-pg/PgClient"

@@ -1,5 +1,5 @@
-// A server of MCP over memory, with tools of its own: one that never ends, one that dies, one of several steps, one that logs.
-// `mcp.mjs stdio`: for ada, over standard input and output. `mcp.mjs http OPTIONS`: prints its port; OPTIONS is JSON.
+// An MCP server over memory, with further tools: one that never ends, one that dies, one with several steps, one that logs.
+// `mcp.mjs stdio` serves ada over standard input and output. `mcp.mjs http OPTIONS` prints its port; OPTIONS is JSON.
 import { HttpServer, HttpServerResponse } from "@effect/platform"
 import { NodeContext, NodeHttpServer, NodeRuntime, NodeSink, NodeStream } from "@effect/platform-node"
 import * as Effect from "effect/Effect"

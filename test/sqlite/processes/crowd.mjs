@@ -1,5 +1,5 @@
-// One of several writers of a file. Opens it on a message, writes on a second one, and on a third, that all are done, looks for
-// what each has written. Says every failure that reached it.
+// One of several writers of a file. Opens it on the first message, writes on the second, and on the third, which says that all
+// are done, checks what each has written. Reports every failure of its calls.
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -16,7 +16,7 @@ const counter = MemoryId.stableId("counter")
 const messages = on(process.stdin, "data")
 const message = Effect.promise(() => messages.next())
 const failures = []
-/** Runs a call; what it fails with is said, and the call is over. */
+/** Runs a call; reports its failure and continues. */
 const tried = (self) =>
   Effect.map(Effect.either(self), (result) => {
     if (Either.isRight(result)) return result.right
@@ -61,7 +61,7 @@ await Effect.runPromise(Effect.gen(function*() {
     }
     if (n % 3 === 0 && !(yield* isFound(own))) missing.push(own)
     if (n % 7 === 0) yield* tried(store.list(viewer, { limit: 20 }))
-    if (n % 20 === 19) yield* open // it may be the last that closes the file, and the first that opens it
+    if (n % 20 === 19) yield* open // so that the file is sometimes closed by all processes, and opened anew
   }
   yield* say({ created })
   yield* message

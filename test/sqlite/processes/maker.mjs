@@ -1,4 +1,4 @@
-// Makes files, one after the other, and puts a record into each, until it is killed. Says which it is about to make.
+// Creates files one after another, and puts a record into each, until it is killed. Announces each file.
 import * as Effect from "effect/Effect"
 import { run, say, scope, viewer } from "../../vault/processes/vault.mjs"
 

@@ -1,5 +1,5 @@
-// A process that does what it is told, a command a line: [op, ...arguments]. Answers each by a line: ok, failed or died.
-import "@effect/sql-sqlite-node/SqliteClient" // before it becomes a user that may not read it
+// Executes commands from stdin, one JSON line each: [op, ...arguments]. Answers each with a line: ok, failed or died.
+import "@effect/sql-sqlite-node/SqliteClient" // loaded now, since after `nobody` the process may not read it
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ let scope
 let store
 const heard = []
 const ops = {
-  /** Opens a file, in place of the one that is open. */
+  /** Closes the open file, and opens another. */
   open: (filename, options = {}) =>
     Effect.gen(function*() {
       yield* ops.close()
@@ -28,17 +28,17 @@ const ops = {
   close: () => Effect.suspend(() => scope === undefined ? Effect.void : Scope.close(scope, Exit.void)),
   /** Calls a method of the store as Bob. */
   call: (method, ...args) => Effect.suspend(() => store[method](viewer, ...args)),
-  /** Puts numbered records, one by one. */
+  /** Puts numbered records, one after another. */
   count: (word, from, to) =>
     Effect.forEach(
       Array.from({ length: to - from }, (_, n) => from + n),
       (n) => store.put(viewer, [{ scope: { agentId: "Bob" }, kind: "reference", body: `${word} ${n}` }]),
       { discard: true }
     ),
-  /** Listens from now on. */
+  /** Subscribes to changes. */
   listen: () =>
     Effect.forkDaemon(Stream.runForEach(store.changes(viewer), (change) => Effect.sync(() => heard.push(change)))),
-  /** Returns the first changes of others from `from` on, as soon as there are so many. */
+  /** Waits for the changes of other processes from the `from`-th on, and returns them. */
   heard: (count, from = 0) =>
     Effect.repeat(
       Effect.map(Effect.sleep("5 millis"), () =>
@@ -46,14 +46,14 @@ const ops = {
           _tag === "Written" ? [_tag, record.id, record.revision, record.body] : [_tag, id])),
       { until: ({ length }) => length >= count }
     ),
-  /** Becomes a user who owns nothing, where this one may read and write everything. */
+  /** Becomes an unprivileged user if it runs as root. */
   nobody: () =>
     Effect.sync(() => {
       if (process.getuid() !== 0) return
       process.setgid(65_534)
       process.setuid(65_534)
     }),
-  /** Lets the file of each connection grow to so many pages. */
+  /** Limits the file to a number of pages. */
   room: (pages) =>
     Effect.sync(() => {
       const { prototype } = createRequire(import.meta.url)("better-sqlite3")
@@ -63,7 +63,7 @@ const ops = {
         return prepare.call(this, sql)
       }
     }),
-  /** Makes a package one that is not installed. */
+  /** Makes imports of a package fail as if it were not installed. */
   without: (name) =>
     Effect.sync(() => {
       const source = `export const resolve = (specifier, context, next) => {

@@ -1,4 +1,4 @@
-// Batches of two, until it is stopped or killed.
+// Writes batches of two until it is stopped or killed.
 import * as Effect from "effect/Effect"
 import { run, say, scope, viewer } from "./vault.mjs"
 
@@ -11,7 +11,7 @@ await run(root, (store) =>
       yield* say({ will: n })
       const draft = (word) => ({ scope, kind: "semantic", summary: `${name} ${n} ${word}`, body: `${name} ${n} ${word}` })
       const [first] = yield* store.put(viewer, [draft("first"), draft("second")]).pipe(
-        // on a busy machine it may wait for the lock longer than a store does
+        // a busy machine may exceed the lock's timeout
         Effect.retry({ while: ({ reason }) => reason === "unavailable" })
       )
       yield* say({ did: n, outcome: first.outcome })

@@ -1,4 +1,5 @@
-// One of several writers to a vault. Starts on a message; on a second one, that all are done, waits until it sees all writes.
+// One of several writers to a vault. Starts on the first message; on the second, which says that all are done, waits until it
+// sees all writes.
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
@@ -26,7 +27,7 @@ await run(root, (store) =>
       yield* store.update(viewer, counter, { body: String(Number(body) + 1) }, { ifRevision: revision })
     }).pipe(Effect.retry({ while: (error) => error.reason === "conflict" }))
 
-    // forgets a shared record where it is there, and restores it where it is forgotten
+    // forgets a shared record if it is live, and restores it if it is forgotten
     const turn = Effect.gen(function*() {
       const [found] = yield* store.get(viewer, [toggle])
       if (found._tag === "Some") {
@@ -34,7 +35,7 @@ await run(root, (store) =>
         return yield* store.apply(viewer, [{ _tag: "Forget", id: toggle, ifRevision }])
       }
       const { items: [gone] } = yield* store.list(viewer, { ids: [toggle], forgotten: true })
-      const revision = gone?.revision ?? 1 // another restored it meanwhile: a conflict
+      const revision = gone?.revision ?? 1 // another process may have restored it: a conflict
       yield* store.apply(viewer, [{ _tag: "Restore", id: toggle, revision, ifRevision: revision }])
     }).pipe(Effect.retry({ while: (error) => error.reason === "conflict" }))
 
@@ -58,7 +59,7 @@ await run(root, (store) =>
     yield* say({ done: name, created })
     yield* Effect.promise(() => over)
 
-    // all of it, and in its last state
+    // everything, in its last state
     const all = Number(processes) * Number(rounds)
     yield* Effect.gen(function*() {
       const records = yield* Stream.runCollect(store.stream(viewer, { limit: 1000 }))
@@ -70,5 +71,5 @@ await run(root, (store) =>
     )
     latencies.sort((a, b) => a - b)
     yield* say({ seen: all, median: latencies[latencies.length >> 1], worst: latencies.at(-1) })
-  }), { lockTimeout: 60_000 }) // no process is killed, so no slow one may be taken for dead
+  }), { lockTimeout: 60_000 }) // no process is killed, so a slow one must not be taken for dead
 process.exit(0)

@@ -1,4 +1,4 @@
-// Attaches vectors, a few at a time, until it is killed. Says which are about to come, and which are kept.
+// Attaches vectors, a few at a time, until it is killed. Reports the hashes of those that were acknowledged.
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { createHash } from "node:crypto"
@@ -12,7 +12,7 @@ await run(root, (store) =>
     yield* say({ ready: 0 })
     for (let n = 0;; n++) {
       const hashes = Array.from({ length: 1 + n % 50 }, (_, i) => createHash("sha256").update(`${round} ${n} ${i}`).digest("hex"))
-      // a vector that says whose it is
+      // each vector is derived from its hash
       yield* attach("default", "m", hashes.map((hash) => [hash, Float32Array.from({ length: 64 }, (_, i) => parseInt(hash[i], 16))]))
       yield* say({ kept: hashes })
     }

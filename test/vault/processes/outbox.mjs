@@ -1,5 +1,5 @@
-// Turns of three tenants in two sessions each, appended to an outbox that reads them: `turns` of each line, or until it is
-// killed where that is 0. Each message says which it is, and each fact which call of the model it came from.
+// Appends turns of three tenants in two sessions each to an outbox that extracts them: `turns` per conversation, or, if that is
+// 0, until it is killed. Each message contains its number, and each fact the number of the model call that it came from.
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -34,7 +34,7 @@ await run(root, (store) =>
       retry: Schedule.spaced("20 millis"),
       capacityPerLine: 5,
       capacityPerTenant: 20,
-      // no append, and no flush, may be refused on a busy machine
+      // long timeouts, so that no append or flush fails on a busy machine
       turn: "5 minutes",
       flushTimeout: "5 minutes",
       options: {
@@ -60,6 +60,6 @@ await run(root, (store) =>
       }), { concurrency: "unbounded" })
     yield* outbox.flush
   }).pipe(Effect.scoped),
-  // a process that will be killed leaves its lock to the next; if none is killed, no slow one may be taken for dead
+  // a short timeout if processes are killed; otherwise a long one, so that a slow process is not taken for dead
   { lockTimeout: Number(turns) === 0 ? 300 : 60_000 })
 process.exit(0)

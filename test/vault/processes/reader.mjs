@@ -1,5 +1,5 @@
-// Reads a vault that others write to, until it is told to stop. Says how often it read, and what it saw that nobody may see:
-// an error, half a batch, a record twice, a version that goes back, or a history with a gap.
+// Reads a vault that others write to, until it is told to stop. Reports how often it read, and what must never be visible: an
+// error, half a batch, a record twice, a version that decreases, or a history with a gap.
 import * as Effect from "effect/Effect"
 import { once } from "node:events"
 import { run, say, viewer } from "./vault.mjs"
@@ -16,7 +16,7 @@ await run(root, (store) =>
     let reads = 0
     const read = Effect.gen(function*() {
       const seen = new Map()
-      const { items } = yield* store.list(viewer, { limit: 1_000 }) // all there are, in one page
+      const { items } = yield* store.list(viewer, { limit: 1_000 }) // all records in one page
       for (const { body, id, revision } of items) {
         const [name, version] = body.split(" ")
         if (seen.has(name)) wrong.push(`${name} twice`)

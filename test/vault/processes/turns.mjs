@@ -1,6 +1,6 @@
-// Turns of many users of several tenants through an outbox over a store in memory, from which nothing is worth remembering.
-// Three more users say some things that hang the model, make it die or make it answer garbage, until all else is
-// drained. Says how much of the heap is alive once those are, too; run with --expose-gc.
+// Appends turns of many users of several tenants to an outbox over an in-memory store; the model finds no facts in them. The turns
+// of three more users make the model hang, die or answer garbage until all others are drained. Prints the size of the live heap
+// once those are drained, too. Needs --expose-gc.
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -69,7 +69,7 @@ const alive = (turns) =>
   })).pipe(Effect.provide(MemoryStore.layerInMemory))
 
 await Effect.runPromise(Effect.gen(function*() {
-  yield* alive(counts[0]) // code and caches
+  yield* alive(counts[0]) // warms up code and caches
   for (const turns of counts) yield* say(yield* alive(turns))
 }))
 process.exit(0)

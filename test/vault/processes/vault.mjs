@@ -1,5 +1,5 @@
-// A vault, or a SQLite file that ends in .db, in a process of its own. Lines go out before the next step is taken.
-import * as NodeContext from "@effect/platform-node/NodeContext" // not the index, which takes as long to load as the rest
+// A vault, or a SQLite file if the path ends in .db, in a child process. Each line is written out before the next step.
+import * as NodeContext from "@effect/platform-node/NodeContext" // instead of the package's index, which takes long to load
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { writeSync } from "node:fs"
@@ -14,7 +14,7 @@ export const say = (json) =>
     writeSync(1, JSON.stringify(json) + "\n")
   })
 
-/** Equal seeds, equal numbers (mulberry32). */
+/** Seeded random numbers (mulberry32). */
 export const dice = (seed) => () => {
   seed = (seed + 0x6d2b79f5) | 0
   let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)

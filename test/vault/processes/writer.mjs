@@ -1,5 +1,6 @@
-// Puts, updates, forgets, purges and batches, until it is killed. Says what it is about to do, and what was acknowledged: names
-// and versions, 0 = forgotten, -1 = purged. Two records, left and right, are only ever written together, at one version.
+// Puts, updates, forgets and purges records, singly and in batches, until it is killed. Announces each write, and reports those
+// acknowledged, as names with versions; 0: forgotten, -1: purged. Two records, left and right, are always written in one batch,
+// with equal versions.
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { MemoryId } from "../../../dist/index.js"
@@ -28,7 +29,7 @@ await run(root, (store) =>
     }
     const forget = (name) => [name, 0, { _tag: "Forget", id: MemoryId.stableId(name) }]
     const purge = (name) => [name, -1, { _tag: "Forget", id: MemoryId.stableId(name), purge: true }]
-    // four writers of eight begin with long ones, purged at once: the next one compacts away what they leave behind
+    // four of eight writers begin with long records that they purge at once, so that the next write compacts the history
     const bulk = Number(seed) % 8 < 4 ? Array.from({ length: 10 }, (_, n) => `${seed}-bulk-${n}`) : []
     for (let n = 0;; n++) {
       const names = Array.from(known.keys()).filter((name) => !twins.includes(name))
