@@ -224,7 +224,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(silent, [])
   })
 
-  it("and all committed files contain no path of a developer's machine", () => {
+  it("contains, like all committed files, no path of a developer's machine", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

@@ -113,18 +113,21 @@ describe("the tool forget", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [foreign!.record])
     }))
 
-  law("refuses instructions with read_only, and a malformed id with invalid_id", (call, store) =>
-    Effect.gen(function*() {
-      const [file] = yield* store.put(Viewer.system(), [{
-        scope: "global",
-        kind: "reference",
-        body: "AGENTS",
-        tags: ["instructions"]
-      }], { origin: "instructions", trust: 0 })
-      assert.strictEqual(yield* reason(call("forget", { id: file!.record.id })), "read_only")
-      for (const id of ["", "x", "../x"]) assert.strictEqual(yield* reason(call("forget", { id })), "invalid_id")
-      assert.strictEqual(yield* reason(call("forget", { id: stableId("x"), purge: true })), "invalid_draft")
-    }))
+  law(
+    "refuses instructions with read_only, and a malformed id with invalid_id",
+    (call, store) =>
+      Effect.gen(function*() {
+        const [file] = yield* store.put(Viewer.system(), [{
+          scope: "global",
+          kind: "reference",
+          body: "AGENTS",
+          tags: ["instructions"]
+        }], { origin: "instructions", trust: 0 })
+        assert.strictEqual(yield* reason(call("forget", { id: file!.record.id })), "read_only")
+        for (const id of ["", "x", "../x"]) assert.strictEqual(yield* reason(call("forget", { id })), "invalid_id")
+        assert.strictEqual(yield* reason(call("forget", { id: stableId("x"), purge: true })), "invalid_draft")
+      })
+  )
 })
 
 describe("MemoryTools", () => {

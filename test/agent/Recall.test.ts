@@ -187,24 +187,27 @@ describe("the tool recall", () => {
     { viewer: Viewer.make({ userId: "ada", reach: "within" }) }
   )
 
-  law("refuses limits other than 1..50, a query that is too long and unknown arguments", (call) =>
-    Effect.gen(function*() {
-      for (
-        const input of [
-          { limit: 0 },
-          { limit: 51 },
-          { limit: 1.5 },
-          { limit: NaN },
-          { limit: -1 },
-          { query: "x".repeat(501) },
-          { tags: Array(13).fill("x") },
-          { agentId: "other" },
-          { scopes: ["x"] }
-        ]
-      ) {
-        assert.strictEqual(yield* reason(call("recall", input)), "invalid_draft", JSON.stringify(input))
-      }
-    }))
+  law(
+    "refuses limits other than 1..50, a query that is too long and unknown arguments",
+    (call) =>
+      Effect.gen(function*() {
+        for (
+          const input of [
+            { limit: 0 },
+            { limit: 51 },
+            { limit: 1.5 },
+            { limit: NaN },
+            { limit: -1 },
+            { query: "x".repeat(501) },
+            { tags: Array(13).fill("x") },
+            { agentId: "other" },
+            { scopes: ["x"] }
+          ]
+        ) {
+          assert.strictEqual(yield* reason(call("recall", input)), "invalid_draft", JSON.stringify(input))
+        }
+      })
+  )
 
   law(
     "escapes a record's text so that it cannot leave its place, and marks untrusted origins",

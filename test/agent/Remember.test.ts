@@ -26,19 +26,23 @@ describe("the tool remember", () => {
       })
   )
 
-  law("saves in the user's and the session's scope if the viewer has these ids", (call, store) =>
-    Effect.gen(function*() {
-      for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })
-      const { items } = yield* store.list(Viewer.system(), {})
-      assert.deepStrictEqual(
-        new Set(items.map(({ scope }) => JSON.stringify(scope))),
-        new Set([
-          "{\"userId\":\"ada\"}",
-          "{\"userId\":\"ada\",\"sessionId\":\"s\"}"
-        ])
-      )
-      assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "agent" })), "invalid_scope")
-    }), { viewer: Viewer.make({ userId: "ada", sessionId: "s" }) })
+  law(
+    "saves in the user's and the session's scope if the viewer has these ids",
+    (call, store) =>
+      Effect.gen(function*() {
+        for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })
+        const { items } = yield* store.list(Viewer.system(), {})
+        assert.deepStrictEqual(
+          new Set(items.map(({ scope }) => JSON.stringify(scope))),
+          new Set([
+            "{\"userId\":\"ada\"}",
+            "{\"userId\":\"ada\",\"sessionId\":\"s\"}"
+          ])
+        )
+        assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "agent" })), "invalid_scope")
+      }),
+    { viewer: Viewer.make({ userId: "ada", sessionId: "s" }) }
+  )
 
   law("saves under all ids of a viewer of reach within", (call, store) =>
     Effect.gen(function*() {
@@ -50,15 +54,19 @@ describe("the tool remember", () => {
       }
     }), { viewer: Viewer.make({ userId: "ada", agentId: "pilot", reach: "within" }) })
 
-  law("refuses the run scope without a run with invalid_scope, and names the scopes there are", (call, store) =>
-    Effect.gen(function*() {
-      const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
-      assert.deepStrictEqual(failure, {
-        reason: "invalid_scope",
-        message: "there is no run scope here; choose from: global, agent"
-      })
-      assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
-    }), { viewer: Viewer.make({ agentId: "pilot" }) })
+  law(
+    "refuses the run scope without a run with invalid_scope, and names the scopes there are",
+    (call, store) =>
+      Effect.gen(function*() {
+        const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
+        assert.deepStrictEqual(failure, {
+          reason: "invalid_scope",
+          message: "there is no run scope here; choose from: global, agent"
+        })
+        assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
+      }),
+    { viewer: Viewer.make({ agentId: "pilot" }) }
+  )
 
   law(
     "refuses too long, empty, unknown and undeclared arguments, and writes nothing",

@@ -294,7 +294,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the names of %s", (system, { adapters, rows }) => {
-  it("have an equivalent in the root, where their row says", () => {
+  it("have an equivalent in the root, at the path in their row", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -302,7 +302,7 @@ describe.each(Object.entries(systems))("the names of %s", (system, { adapters, r
     assert.deepStrictEqual(missing, [])
   })
 
-  it("are exported by compat, as they are or as their row says", () => {
+  it("are exported by compat, under their own name or the one in their row", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 

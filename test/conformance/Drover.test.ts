@@ -41,14 +41,17 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
           )
       )
 
-    law("put returns an entry with a ULID and without updatedAt, which get returns again", (adapter) =>
-      Effect.gen(function*() {
-        const entry = yield* adapter.put(draft({ tags: ["ops"] }))
-        assert.match(entry.id, ULID_RE)
-        assert.notProperty(entry, "updatedAt")
-        assert.deepStrictEqual(yield* adapter.get(entry.id), entry)
-        assert.isNull(yield* adapter.get(stableId("nobody")))
-      }))
+    law(
+      "put returns an entry with a ULID and without updatedAt, which get returns again",
+      (adapter) =>
+        Effect.gen(function*() {
+          const entry = yield* adapter.put(draft({ tags: ["ops"] }))
+          assert.match(entry.id, ULID_RE)
+          assert.notProperty(entry, "updatedAt")
+          assert.deepStrictEqual(yield* adapter.get(entry.id), entry)
+          assert.isNull(yield* adapter.get(stableId("nobody")))
+        })
+    )
 
     law(
       "put with an id keeps createdAt, sets updatedAt and drops omitted fields",

@@ -306,7 +306,7 @@ describe("molroo's recall", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it("takes a missing dimension of an appraisal for neutral, and clamps one out of range", () => {
+  it("treats a missing dimension of an appraisal as neutral, and clamps one out of range", () => {
     assert.deepStrictEqual(Emotion.clamp({}), Emotion.NEUTRAL_APPRAISAL)
     assert.deepInclude(Emotion.clamp({ goalRelevance: -2, urgency: 2, expectedness: NaN }), {
       goalRelevance: -1,

@@ -220,17 +220,20 @@ describe("nexus-agents' beliefs", () => {
       assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
     }))
 
-  law("are corrected by hindsight all together or not at all, and the hindsight is kept", (memory) =>
-    Effect.gen(function*() {
-      const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
-      yield* Laws.refused("not_found", () => memory.applyHindsight(record([beliefId, stableId("none")])))
-      assert.deepStrictEqual(yield* awaited(() => memory.getHindsightRecords("t")), [])
-      const [corrected] = yield* awaited(() => memory.applyHindsight(record([beliefId])))
-      assert.deepInclude(corrected, { confidence: "low", sourceType: "hindsight", version: 2 })
-      assert.deepStrictEqual((yield* awaited(() => memory.getHindsightRecords("t"))).map(({ lessons }) => lessons), [[
-        "Call first."
-      ]])
-    }))
+  law(
+    "are corrected by hindsight all together or not at all, and the hindsight is kept",
+    (memory) =>
+      Effect.gen(function*() {
+        const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
+        yield* Laws.refused("not_found", () => memory.applyHindsight(record([beliefId, stableId("none")])))
+        assert.deepStrictEqual(yield* awaited(() => memory.getHindsightRecords("t")), [])
+        const [corrected] = yield* awaited(() => memory.applyHindsight(record([beliefId])))
+        assert.deepInclude(corrected, { confidence: "low", sourceType: "hindsight", version: 2 })
+        assert.deepStrictEqual((yield* awaited(() => memory.getHindsightRecords("t"))).map(({ lessons }) => lessons), [[
+          "Call first."
+        ]])
+      })
+  )
 
   law("have counterfactuals with the predictions that are given", (memory) =>
     awaited(async () => {

@@ -12,7 +12,8 @@ export const killers: Readonly<Record<string, string>> = {
   "list skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
   "search skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
   "stream skips the viewer check": "stream returns the records of all pages of list, in the same order",
-  "history skips the viewer check": "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
+  "history skips the viewer check":
+    "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
   "forget skips the viewer check":
     "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
   "update skips the viewer check":
@@ -28,29 +29,37 @@ export const killers: Readonly<Record<string, string>> = {
     "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
   "links returns its first answer forever":
     "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
-  "links omits [[wikilinks]] at the record they lead to": "links returns a record's links and the [[wikilinks]] of its body, at both ends",
-  "changes skips the viewer check": "changes emits to each viewer the writes of exactly those records that the viewer sees",
+  "links omits [[wikilinks]] at the record they lead to":
+    "links returns a record's links and the [[wikilinks]] of its body, at both ends",
+  "changes skips the viewer check":
+    "changes emits to each viewer the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
     "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
   "search applies the limit before the filter":
     "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
-  "search applies the limit before the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
+  "search applies the limit before the viewer check":
+    "expired, closed and invisible records do not use up the limit of list and search",
   "scores depend on records that the viewer does not see":
     "scores, order, leftOut and whyNot are those of a store without the records that the viewer does not see",
   "leftOut is always 0": "search without a text returns records by recency, like list",
-  "search by vector applies the limit before the viewer check": "records excluded by viewer, filter or time do not use up the limit of a search by vector",
+  "search by vector applies the limit before the viewer check":
+    "records excluded by viewer, filter or time do not use up the limit of a search by vector",
   "search by vector applies the limit before the filter":
     "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
-  "vectors of all models are stored as those of one model": "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
+  "vectors of all models are stored as those of one model":
+    "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
   "an updated record keeps the vector of its old text":
     "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
   "purge leaves the vector behind":
     "search does not find an updated or forgotten record by its old vector, and purge deletes the vector",
   "awaiting counts records that the viewer does not see":
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
-  "awaiting is always 0": "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
-  "hybrid search ignores vectors": "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
-  "hybrid search requires a match by word and by vector": "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
+  "awaiting is always 0":
+    "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
+  "hybrid search ignores vectors":
+    "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
+  "hybrid search requires a match by word and by vector":
+    "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
   "vectors.attach is not atomic":
     "attach and search refuse vectors that are empty, not finite or of other dimensions, and attach then stores none",
   "vectors.attach ignores invalid vectors instead of failing":
@@ -81,43 +90,58 @@ export const killers: Readonly<Record<string, string>> = {
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
   "search never reports failures of a leg":
     "hybrid search without vectors answers by words and reports the failed vector leg; mode vector then fails with unsupported",
-  "put does not deduplicate": "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
-  "put returns outcome created for a duplicate": "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
-  "put deduplicates against records that the viewer does not see": "a draft equal to another user's record is no duplicate and creates a record of its own",
-  "generated ids are not in ascending order": "generated ids are ULIDs in strictly ascending order, also within one millisecond",
-  "a record's revision never increases": "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
+  "put does not deduplicate":
+    "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
+  "put returns outcome created for a duplicate":
+    "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
+  "put deduplicates against records that the viewer does not see":
+    "a draft equal to another user's record is no duplicate and creates a record of its own",
+  "generated ids are not in ascending order":
+    "generated ids are ULIDs in strictly ascending order, also within one millisecond",
+  "a record's revision never increases":
+    "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
   "purge leaves the history behind": "get and history as System return a forgotten record, but not a purged one",
   "forget erases the record instead of leaving a tombstone":
     "the id of forgotten instructions can be put, purged and restored only with origin instructions",
   "only the newest revision is kept":
     "restoring a revision whose expiresAt is past fails with invalid_draft and changes nothing",
-  "createdAt is rounded down to whole seconds": "changing a draft after put, or a returned record, does not change the stored record",
+  "createdAt is rounded down to whole seconds":
+    "changing a draft after put, or a returned record, does not change the stored record",
   "bodies are trimmed": "put stores every field of the draft, and get returns the same record",
   "apply is not atomic": "a batch with one refused mutation, at any position, fails and writes nothing",
   "ifRevision is ignored":
     "a put, update, Forget or Restore with a stale ifRevision changes nothing and fails with conflict, expected and actual revision",
-  "update removes fields that the patch does not name": "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
-  "update checks ifRevision and writes in two steps": "concurrent updates of one record are all applied, with ifRevision and a retry or without it",
-  "get returns expired records": "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
+  "update removes fields that the patch does not name":
+    "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
+  "update checks ifRevision and writes in two steps":
+    "concurrent updates of one record are all applied, with ifRevision and a retry or without it",
+  "get returns expired records":
+    "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list with asOf returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
-  "list returns closed records": "after a batch that puts a correction and closes the old record, list returns the correction, and with an earlier asOf the old one",
-  "search ignores asOf": "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
+  "list returns closed records":
+    "after a batch that puts a correction and closes the old record, list returns the correction, and with an earlier asOf the old one",
+  "search ignores asOf":
+    "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
-  "list returns one record more than the limit": "list returns 20 records by default, and a cursor only if there are more",
+  "list returns one record more than the limit":
+    "list returns 20 records by default, and a cursor only if there are more",
   "compact erases closed records":
     "compact erases expired records, forgotten or not, returns their number, and leaves all other records",
   "list of forgotten records skips the viewer check":
     "list with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
   "list ignores `forgotten`":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
-  "stream ignores `forgotten`": "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
-  "search accepts `forgotten` instead of refusing it": "list, search, whyNot and history refuse an invalid filter, query or limit",
+  "stream ignores `forgotten`":
+    "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+  "search accepts `forgotten` instead of refusing it":
+    "list, search, whyNot and history refuse an invalid filter, query or limit",
   "list treats `forgotten: false` as `true`":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "list of forgotten records is ordered by createdAt":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
-  "list of forgotten records returns no cursor": "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+  "list of forgotten records returns no cursor":
+    "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
   "list of forgotten records omits closed records":
     "every record listed as forgotten can be restored, with the content that it last had",
   "list of forgotten records returns expired records":
@@ -126,7 +150,8 @@ export const killers: Readonly<Record<string, string>> = {
     "only System can list forgotten instructions and forgotten records of scope Internal",
   "a tombstone's updatedAt is not the time of the forget":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
-  "a write drops earlier tombstones from the history": "restoring the revision of a tombstone brings back the record that was forgotten",
+  "a write drops earlier tombstones from the history":
+    "restoring the revision of a tombstone brings back the record that was forgotten",
   "history of a restored record omits the revisions before it was forgotten":
     "history of a restored record contains its tombstone and earlier revisions, back to the last put that created it",
   "compact erases forgotten records at once":
@@ -134,10 +159,12 @@ export const killers: Readonly<Record<string, string>> = {
   "compact never erases forgotten records":
     "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
   "put takes origin and trust from the draft": "put takes origin and trust from its options, never from the draft",
-  "forget removes instructions for any caller": "writes to instructions fail with read_only unless their origin is instructions",
+  "forget removes instructions for any caller":
+    "writes to instructions fail with read_only unless their origin is instructions",
   "put takes over the id of forgotten instructions":
     "the id of forgotten instructions can be put, purged and restored only with origin instructions",
-  "list clamps an invalid limit instead of refusing it": "list, search, whyNot and history refuse an invalid filter, query or limit",
+  "list clamps an invalid limit instead of refusing it":
+    "list, search, whyNot and history refuse an invalid filter, query or limit",
   "get and put return the stored object instead of a copy":
     "changing a draft after put, or a returned record, does not change the stored record"
 }

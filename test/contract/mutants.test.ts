@@ -144,7 +144,9 @@ const mutants: Readonly<Record<string, Store>> = {
       )
   })),
   "sign ignores the purpose": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
-  "sign concatenates purpose and text without a separator": broken((store) => ({ sign: (purpose, text) => store.sign("", purpose + text) })),
+  "sign concatenates purpose and text without a separator": broken((store) => ({
+    sign: (purpose, text) => store.sign("", purpose + text)
+  })),
   "sign uses no secret": broken(() => ({
     sign: (purpose, text) => Effect.succeed(sha256(JSON.stringify([purpose, text])))
   })),
@@ -514,7 +516,9 @@ const mutants: Readonly<Record<string, Store>> = {
     next ? [{ ...next, record: changed(next.record, { revision: old[0]?.record.revision ?? 1 }) }, ...old] : []
   ),
   "purge leaves the history behind": keptBy((old, next) => [next ?? erased, ...old]),
-  "forget erases the record instead of leaving a tombstone": keptBy((old, next) => next?.forgotten ? [] : next ? [next, ...old] : []),
+  "forget erases the record instead of leaving a tombstone": keptBy((old, next) =>
+    next?.forgotten ? [] : next ? [next, ...old] : []
+  ),
   "only the newest revision is kept": keptBy((_, next) => next ? [next] : []),
   "createdAt is rounded down to whole seconds": keptBy((old, next) =>
     next
@@ -587,7 +591,9 @@ const mutants: Readonly<Record<string, Store>> = {
           }))
       )
   })),
-  "search ignores asOf": broken((store) => ({ search: (viewer, { asOf: _, ...query }) => store.search(viewer, query) })),
+  "search ignores asOf": broken((store) => ({
+    search: (viewer, { asOf: _, ...query }) => store.search(viewer, query)
+  })),
   "a cursor is an offset": broken((store) => ({
     list: (viewer, { after, limit = 20, ...filter }) =>
       Effect.map(Stream.runCollect(store.stream(viewer, filter)), (records) => {
@@ -627,7 +633,9 @@ const mutants: Readonly<Record<string, Store>> = {
     list: (viewer, filter) =>
       store.list(viewer, filter.forgotten === undefined ? filter : { ...filter, forgotten: true })
   })),
-  "list of forgotten records is ordered by createdAt": inTrash((items) => items.toSorted((a, b) => b.createdAt - a.createdAt)),
+  "list of forgotten records is ordered by createdAt": inTrash((items) =>
+    items.toSorted((a, b) => b.createdAt - a.createdAt)
+  ),
   "list of forgotten records returns no cursor": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(
@@ -635,7 +643,9 @@ const mutants: Readonly<Record<string, Store>> = {
         ({ items, next }) => filter.forgotten || next === undefined ? { items } : { items, next }
       )
   })),
-  "list of forgotten records omits closed records": inTrash((items) => items.filter(({ invalidAt }) => invalidAt === undefined)),
+  "list of forgotten records omits closed records": inTrash((items) =>
+    items.filter(({ invalidAt }) => invalidAt === undefined)
+  ),
   "list of forgotten records returns expired records": trashOfAll(({ source }) => source.origin !== "instructions"),
   "list of forgotten records returns instructions": trashOfAll(({ expiresAt }) => expiresAt === undefined),
   "a tombstone's updatedAt is not the time of the forget": keptBy((old, next) => [

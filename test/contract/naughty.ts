@@ -98,20 +98,23 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
         }
       }))
 
-    law("a string of one line and 1..200 characters is stored unchanged as a summary; any other is refused", (store) =>
-      Effect.gen(function*() {
-        const legal = strings.filter(isOf(Summary))
-        assert.isAbove(legal.length, 300)
-        const puts = yield* store.put(ada, legal.map((summary) => draft("naughty", { summary })))
-        for (const [n, { record }] of puts.entries()) {
-          assert.strictEqual((yield* the(store, ada, record.id)).summary, legal[n])
-        }
-        for (
-          const summary of strings.filter((text) => !legal.includes(text))
-        ) {
-          yield* refuses("invalid_draft", put(store, draft("naughty", { summary })))
-        }
-      }))
+    law(
+      "a string of one line and 1..200 characters is stored unchanged as a summary; any other is refused",
+      (store) =>
+        Effect.gen(function*() {
+          const legal = strings.filter(isOf(Summary))
+          assert.isAbove(legal.length, 300)
+          const puts = yield* store.put(ada, legal.map((summary) => draft("naughty", { summary })))
+          for (const [n, { record }] of puts.entries()) {
+            assert.strictEqual((yield* the(store, ada, record.id)).summary, legal[n])
+          }
+          for (
+            const summary of strings.filter((text) => !legal.includes(text))
+          ) {
+            yield* refuses("invalid_draft", put(store, draft("naughty", { summary })))
+          }
+        })
+    )
 
     law(
       "strings are stored unchanged as tags, and as keys and values of data and metadata; list finds records by such a tag",
@@ -146,18 +149,21 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
         })
     )
 
-    law("search accepts every string, and finds a record with one of its words if it has an indexable word", (store) =>
-      Effect.gen(function*() {
-        const texts = strings.filter((text) => text.length < 5_000)
-        yield* store.put(ada, texts.map((body) => draft(body, { summary: "naughty" })))
-        for (const [n, text] of texts.entries()) {
-          const bodies = yield* found(store, ada, { text, limit: times(20, 1_000), explain: true })
-          const words = new Set(analyzer.query(text))
-          if (words.size === 0) assert.isEmpty(bodies, text)
-          else assert.isTrue(bodies.some((body) => analyzer.index(body).some((word) => words.has(word))), text)
-          if (n % every === 0) yield* store.search(ada, { text, minScore: 0.5, explain: true, limit: 1 })
-        }
-      }))
+    law(
+      "search accepts every string, and finds a record with one of its words if it has an indexable word",
+      (store) =>
+        Effect.gen(function*() {
+          const texts = strings.filter((text) => text.length < 5_000)
+          yield* store.put(ada, texts.map((body) => draft(body, { summary: "naughty" })))
+          for (const [n, text] of texts.entries()) {
+            const bodies = yield* found(store, ada, { text, limit: times(20, 1_000), explain: true })
+            const words = new Set(analyzer.query(text))
+            if (words.size === 0) assert.isEmpty(bodies, text)
+            else assert.isTrue(bodies.some((body) => analyzer.index(body).some((word) => words.has(word))), text)
+            if (n % every === 0) yield* store.search(ada, { text, minScore: 0.5, explain: true, limit: 1 })
+          }
+        })
+    )
 
     law(
       "a valid user id keeps its records separate from every other; an invalid one is refused",

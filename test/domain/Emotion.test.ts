@@ -22,7 +22,7 @@ describe("Emotion", () => {
     assert.deepStrictEqual(decodeSync(Emotion.AppraisalWire)({}), Emotion.NEUTRAL_APPRAISAL)
   })
 
-  it("clampVAD clamps values into their ranges, and takes missing or NaN ones for neutral", () => {
+  it("clampVAD clamps values into their ranges, and treats missing or NaN ones as neutral", () => {
     assert.deepStrictEqual(Emotion.clampVAD({ V: -2, A: -1, D: NaN }), { V: -1, A: 0, D: 0.5 })
     assert.deepStrictEqual(Emotion.clampVAD({}), Emotion.neutral)
   })

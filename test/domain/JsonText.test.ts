@@ -29,11 +29,15 @@ describe("JsonText.values", () => {
     finds("drops an incomplete string", "{\"facts\":[\"a\",\"b", { facts: ["a"] })
     finds("drops a number that may be incomplete", "{\"a\":1,\"b\":12", { a: 1 })
     finds("drops a key without its value", "{\"a\":1,\"b\":", { a: 1 })
-    finds("keeps complete members of an incomplete object", "{\"memory\":[{\"id\":\"0\",\"te", { memory: [{ id: "0" }] })
+    finds("keeps complete members of an incomplete object", "{\"memory\":[{\"id\":\"0\",\"te", {
+      memory: [{ id: "0" }]
+    })
     finds("drops incomplete containers without content", "[{\"a\":1},{\"b\":[{", [{ a: 1 }])
     finds("finds nothing in an empty incomplete array", "{\"facts\":[")
     finds("takes the end of the fence for the end", "```json\n{\"facts\":[\"a\",\n```\nSorry.", { facts: ["a"] })
-    finds("prefers a complete second attempt", "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}", { facts: ["c"] })
+    finds("prefers a complete second attempt", "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}", {
+      facts: ["c"]
+    })
   })
 
   const seed = 20_261

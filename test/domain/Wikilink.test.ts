@@ -96,7 +96,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[x]]\n```\n[[a]]\n\n[[b]]"), ["x"])
   })
 
-  it("parse takes a backtick that is not closed in its paragraph, or is escaped, for text", () => {
+  it("parse treats a backtick that is not closed in its paragraph, or is escaped, as text", () => {
     assert.deepStrictEqual(targets("a ` b [[x]]\n\n` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("`` [[x]] ` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("\\`[[x]]\\`"), ["x"])

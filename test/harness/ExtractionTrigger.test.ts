@@ -81,7 +81,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("make creates a trigger from a function from a stream of events to a stream of firings", () =>
+  it.scoped("make creates a trigger from a function that maps a stream of events to a stream of firings", () =>
     Effect.gen(function*() {
       const urgent = Trigger.make("urgent", (events) =>
         events.pipe(

@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("counts redactions once for each of its texts, however often it is read", () =>
+  it.effect("has redactions counted once for each of its texts, however often it is read", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

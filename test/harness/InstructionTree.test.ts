@@ -22,7 +22,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("takes the nearest .git, a folder or a file, for the root, and without one the working directory", () =>
+  it.effect("uses the folder with the nearest .git (folder or file) as the root, else the working directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "repo/.git": null,

@@ -215,8 +215,10 @@ describe("a failing store of a MemoryManager", () => {
         Effect.gen(function*() {
           const added = yield* add(ada, [draft("green tea")])
           assert.deepStrictEqual(
-            yield* Effect.forEach(added, ({ result }) =>
-              Effect.merge(Effect.as(result, "added").pipe(Effect.mapError(({ reason }) => reason)))),
+            yield* Effect.forEach(
+              added,
+              ({ result }) => Effect.merge(Effect.as(result, "added").pipe(Effect.mapError(({ reason }) => reason)))
+            ),
             ["added", "unavailable"]
           )
           yield* accept(ada, [draft("black tea")])
@@ -224,9 +226,7 @@ describe("a failing store of a MemoryManager", () => {
         })
       )
       assert.deepStrictEqual(
-        tags.filter((tag) =>
-          tag === "memory_write_failed"
-        ).length,
+        tags.filter((tag) => tag === "memory_write_failed").length,
         2
       )
       assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])

@@ -164,12 +164,16 @@ describe("extraction by an Outbox", () => {
       assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"]])
     }))
 
-  law("runs after each turn with the trigger invocation", { trigger: ExtractionTrigger.invocation }, (outbox, calls) =>
-    Effect.gen(function*() {
-      yield* says(outbox, "1")
-      yield* says(outbox, "2")
-      assert.deepStrictEqual(calls, [["1"], ["2"]])
-    }))
+  law(
+    "runs after each turn with the trigger invocation",
+    { trigger: ExtractionTrigger.invocation },
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        yield* says(outbox, "1")
+        yield* says(outbox, "2")
+        assert.deepStrictEqual(calls, [["1"], ["2"]])
+      })
+  )
 
   law(
     "runs only when the same conversation's session ends with the trigger sessionEnd",
@@ -187,7 +191,9 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("runs after the given quiet time, or at a flush, with the trigger idle", { trigger: ExtractionTrigger.idle("1 hour") }, (
+  law("runs after the given quiet time, or at a flush, with the trigger idle", {
+    trigger: ExtractionTrigger.idle("1 hour")
+  }, (
     outbox,
     calls
   ) =>
@@ -202,7 +208,9 @@ describe("extraction by an Outbox", () => {
       assert.deepStrictEqual(calls, [["1"], ["2"]])
     }))
 
-  law("does not run for tool messages, blank messages and injected memory alone", { trigger: ExtractionTrigger.invocation }, (
+  law("does not run for tool messages, blank messages and injected memory alone", {
+    trigger: ExtractionTrigger.invocation
+  }, (
     outbox,
     calls
   ) =>
@@ -220,15 +228,19 @@ describe("extraction by an Outbox", () => {
       assert.strictEqual((yield* outbox.status).waiting, 0)
     }))
 
-  law("runs for any message that a custom filter admits", { trigger: ExtractionTrigger.invocation, filter: () => true }, (
-    outbox,
-    calls
-  ) =>
-    Effect.gen(function*() {
-      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "42" })])
-      yield* settled
-      assert.deepStrictEqual(calls, [["42"]])
-    }))
+  law(
+    "runs for any message that a custom filter admits",
+    { trigger: ExtractionTrigger.invocation, filter: () => true },
+    (
+      outbox,
+      calls
+    ) =>
+      Effect.gen(function*() {
+        yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "42" })])
+        yield* settled
+        assert.deepStrictEqual(calls, [["42"]])
+      })
+  )
 })
 
 describe("an Outbox in which extractions fail", () => {

@@ -110,30 +110,33 @@ law(
     })
 )
 
-law("shares a conversation with another outbox: every message is extracted once, and no sequence number is given twice", (opened) =>
-  Effect.gen(function*() {
-    const store = yield* theStore
-    const boxes = [
-      yield* opened(store, model(), { trigger: never }),
-      yield* opened(store, model(), { trigger: never })
-    ]
-    const places = yield* Effect.forEach(
-      Array.from({ length: 20 }, (_, n) => n),
-      (n) =>
-        Effect.gen(function*() {
-          const box = boxes[n % 2]!
-          const place = yield* box.append(ada, "s", users(`m${n}`, `n${n}`))
-          if (n % 5 === 4) yield* box.flush
-          return place
-        }),
-      { concurrency: 7 }
-    )
-    assert.deepStrictEqual(places.sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => 2 * n))
-    yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
-    const expected = Array.from({ length: 20 }, (_, n) => [`m${n}`, `n${n}`]).flat().sort()
-    assert.deepStrictEqual(yield* remembered(store), expected)
-    assert.deepStrictEqual(yield* rows(store), [])
-  }))
+law(
+  "shares a conversation with another outbox: every message is extracted once, and no sequence number is given twice",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const boxes = [
+        yield* opened(store, model(), { trigger: never }),
+        yield* opened(store, model(), { trigger: never })
+      ]
+      const places = yield* Effect.forEach(
+        Array.from({ length: 20 }, (_, n) => n),
+        (n) =>
+          Effect.gen(function*() {
+            const box = boxes[n % 2]!
+            const place = yield* box.append(ada, "s", users(`m${n}`, `n${n}`))
+            if (n % 5 === 4) yield* box.flush
+            return place
+          }),
+        { concurrency: 7 }
+      )
+      assert.deepStrictEqual(places.sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => 2 * n))
+      yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
+      const expected = Array.from({ length: 20 }, (_, n) => [`m${n}`, `n${n}`]).flat().sort()
+      assert.deepStrictEqual(yield* remembered(store), expected)
+      assert.deepStrictEqual(yield* rows(store), [])
+    })
+)
 
 law(
   "with the extractor ingest stores messages word for word, once, although two conversations share session and scope",
@@ -258,17 +261,20 @@ law(
     })
 )
 
-law("refuses a viewer without ids unless the scope is global and shared for writing", (opened) =>
-  Effect.gen(function*() {
-    const store = yield* theStore
-    const nobody = Viewer.make({})
-    const outbox = yield* opened(store, model())
-    assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
-    const open = yield* opened(store, model(), { options: { scope: "global", sharedWrites: ["global"] } })
-    yield* open.append(nobody, "s", users("a"))
-    yield* open.flush
-    assert.deepStrictEqual(yield* remembered(store), ["a"])
-  }))
+law(
+  "refuses a viewer without ids unless the scope is global and shared for writing",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const nobody = Viewer.make({})
+      const outbox = yield* opened(store, model())
+      assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
+      const open = yield* opened(store, model(), { options: { scope: "global", sharedWrites: ["global"] } })
+      yield* open.append(nobody, "s", users("a"))
+      yield* open.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+    })
+)
 
 law(
   "parks a batch that can never be extracted with its reason, extracts the others, and can release it",

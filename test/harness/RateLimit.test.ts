@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("lets at most N calls per turn stand after any sequence of calls, give-backs and turns", () => {
+  it.effect("allows at most N calls per turn beyond those given back, for any sequence of calls, give-backs and turns", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

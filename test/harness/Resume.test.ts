@@ -146,7 +146,8 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
             id.normalize("NFC")
           ))
         )
-        yield* Effect.forEach(ids, (id, turn) => resume.save(id, { id }, { turn, cursor: 0 }))
+        yield* Effect.forEach(ids, (id, turn) =>
+          resume.save(id, { id }, { turn, cursor: 0 }))
         yield* Effect.forEach(ids, (id, turn) =>
           Effect.gen(function*() {
             const checkpoint = yield* Effect.flatten(resume.resume(id, { id }))
@@ -165,7 +166,8 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         const loop: { self?: unknown } = {}
         loop.self = loop
         const reason = (self: Effect.Effect<unknown, Resume.ResumeError | { readonly reason: string }>) =>
-          Effect.map(Effect.flip(self), (error) => "reason" in error ? error.reason : error._tag)
+          Effect.map(Effect.flip(self), (error) =>
+            "reason" in error ? error.reason : error._tag)
         for (const id of ["", "..", ".", "a\\b", "..\\x", "\0", "x".repeat(257), "\ud800"]) {
           assert.strictEqual(yield* reason(resume.save(id, spec, at)), "invalid_id")
           assert.strictEqual(yield* reason(resume.resume(id, spec)), "invalid_id")

@@ -107,32 +107,38 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("keeps a record that became more important before it was forgotten, and forgets another", (store) =>
-      Effect.gen(function*() {
-        for (let n = 0; n < 4; n++) {
-          yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
-          yield* TestClock.adjust(1)
-        }
-        const meanwhile = store.update(ada, id("0"), { importance: 1 }, { ifRevision: 1 })
-        const gone = yield* Effect.provideService(Retention.enforce(system), MemoryStore.MemoryStore, {
-          ...store,
-          apply: (...args) => Effect.zipRight(Effect.option(meanwhile), store.apply(...args))
+    law(
+      "keeps a record that became more important before it was forgotten, and forgets another",
+      (store) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < 4; n++) {
+            yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
+            yield* TestClock.adjust(1)
+          }
+          const meanwhile = store.update(ada, id("0"), { importance: 1 }, { ifRevision: 1 })
+          const gone = yield* Effect.provideService(Retention.enforce(system), MemoryStore.MemoryStore, {
+            ...store,
+            apply: (...args) => Effect.zipRight(Effect.option(meanwhile), store.apply(...args))
+          })
+          assert.deepStrictEqual(bodies(gone), ["1"])
+          assert.deepStrictEqual((yield* listed(store, ada)).toSorted(), ["0", "2", "3"])
         })
-        assert.deepStrictEqual(bodies(gone), ["1"])
-        assert.deepStrictEqual((yield* listed(store, ada)).toSorted(), ["0", "2", "3"])
-      }))
+    )
 
-    law("leaves exactly as many as the cap when other writers and another Retention run at the same time", (store) =>
-      Effect.gen(function*() {
-        for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
-        const touch = (n: number) => store.update(ada, id(`${n}`), { importance: 1 }).pipe(Effect.option)
-        yield* Effect.all([
-          Retention.enforce(system),
-          Effect.forEach([0, 1], touch),
-          Retention.enforce(system)
-        ], { concurrency: "unbounded" })
-        assert.lengthOf(yield* listed(store, ada), 3)
-      }))
+    law(
+      "leaves exactly as many as the cap when other writers and another Retention run at the same time",
+      (store) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
+          const touch = (n: number) => store.update(ada, id(`${n}`), { importance: 1 }).pipe(Effect.option)
+          yield* Effect.all([
+            Retention.enforce(system),
+            Effect.forEach([0, 1], touch),
+            Retention.enforce(system)
+          ], { concurrency: "unbounded" })
+          assert.lengthOf(yield* listed(store, ada), 3)
+        })
+    )
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)

@@ -94,7 +94,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* passed, 0)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("does not count a call that failed validation, but one that was refused for another reason", () =>
+  it.effect("counts a call that the tool refused, but not one that failed validation", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       for (const input of [null, {}, { text: 1 }, { text: "x", more: 1 }, { text: "" }]) {

@@ -53,7 +53,7 @@ describe("MemoryTool", () => {
       assert.strictEqual(message, "b: Expected an integer")
     }))
 
-  it.effect("reports every violation, and takes an undeclared argument for one", () =>
+  it.effect("reports every violation, and treats an undeclared argument as one", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
       assert.strictEqual(failure.reason, "invalid_draft")

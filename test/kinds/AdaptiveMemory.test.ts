@@ -153,15 +153,18 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(yield* store.list(ada, {}), before)
       }))
 
-    law("scores for every string of the Big List of Naughty Strings within 0..1", (memory, store) =>
-      Effect.gen(function*() {
-        yield* three(store)
-        for (const text of sampled(9).filter((text) => text.length < 1_000)) {
-          const all = yield* memory.retrieve(ada, { text })
-          assert.lengthOf(all, 3)
-          assert.isTrue(all.every(({ score }) => score >= 0 && score <= 1))
-        }
-      }))
+    law(
+      "scores for every string of the Big List of Naughty Strings within 0..1",
+      (memory, store) =>
+        Effect.gen(function*() {
+          yield* three(store)
+          for (const text of sampled(9).filter((text) => text.length < 1_000)) {
+            const all = yield* memory.retrieve(ada, { text })
+            assert.lengthOf(all, 3)
+            assert.isTrue(all.every(({ score }) => score >= 0 && score <= 1))
+          }
+        })
+    )
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)

@@ -35,32 +35,35 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           Effect.provide(Layer.provideMerge(AgenticMemory.layer, layer))
         ))
 
-    law("stores a note with keywords, entities, context and tags, the caller's tags first", (notes, store) =>
-      Effect.gen(function*() {
-        const stored = yield* write(notes, "a", `${gateway}. See deploy.ts.`, { tags: ["ops"] })
-        assert.deepStrictEqual(stored.data, {
-          keywords: [
-            "payments",
-            "gateway",
-            "retries",
-            "failed",
-            "webhooks",
-            "exponential",
-            "backoff",
-            "see",
-            "deploy",
-            "ts"
-          ],
-          entities: ["Payments Gateway", "deploy.ts"],
-          context: `${gateway}.`
+    law(
+      "stores a note with keywords, entities, context and tags, the caller's tags first",
+      (notes, store) =>
+        Effect.gen(function*() {
+          const stored = yield* write(notes, "a", `${gateway}. See deploy.ts.`, { tags: ["ops"] })
+          assert.deepStrictEqual(stored.data, {
+            keywords: [
+              "payments",
+              "gateway",
+              "retries",
+              "failed",
+              "webhooks",
+              "exponential",
+              "backoff",
+              "see",
+              "deploy",
+              "ts"
+            ],
+            entities: ["Payments Gateway", "deploy.ts"],
+            context: `${gateway}.`
+          })
+          assert.deepStrictEqual(stored.record.tags, ["ops", "error"])
+          assert.deepStrictEqual([stored.suggestions, stored.evolution], [[], []])
+          const found = yield* notes.get(ada, id("a"))
+          assert.deepStrictEqual(Option.getOrThrow(found), { record: stored.record, data: stored.data })
+          yield* put(store, draft("no note", { id: id("b") }))
+          assert.deepStrictEqual(yield* notes.get(ada, id("b")), Option.none())
         })
-        assert.deepStrictEqual(stored.record.tags, ["ops", "error"])
-        assert.deepStrictEqual([stored.suggestions, stored.evolution], [[], []])
-        const found = yield* notes.get(ada, id("a"))
-        assert.deepStrictEqual(Option.getOrThrow(found), { record: stored.record, data: stored.data })
-        yield* put(store, draft("no note", { id: id("b") }))
-        assert.deepStrictEqual(yield* notes.get(ada, id("b")), Option.none())
-      }))
+    )
 
     law(
       "derives attributes of a note that has none by rule, and stores them when asked",
@@ -233,20 +236,23 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("finds notes by shared attributes, most shared first, and none that share nothing", (notes) =>
-      Effect.gen(function*() {
-        yield* write(notes, "a", "Payments Gateway: apple cake recipe")
-        yield* write(notes, "b", "apple cake")
-        yield* write(notes, "c", "apple juice")
-        yield* write(notes, "d", "Talk about the Payments Gateway", { tags: ["x"] })
-        yield* write(notes, "e", "nothing of it", { tags: ["X"] })
-        const found = (of: string, attribute: "keywords" | "tags" | "entities") =>
-          Effect.map(notes.findByShared(ada, id(of), attribute), (all) => all.map(({ record }) => record.id))
-        assert.deepStrictEqual(yield* found("a", "keywords"), [id("d"), id("b"), id("c")])
-        assert.deepStrictEqual(yield* found("a", "entities"), [id("d")])
-        assert.deepStrictEqual(yield* found("a", "tags"), [])
-        assert.deepStrictEqual(yield* found("d", "tags"), [id("e")])
-      }))
+    law(
+      "finds notes by shared attributes, most shared first, and none that share nothing",
+      (notes) =>
+        Effect.gen(function*() {
+          yield* write(notes, "a", "Payments Gateway: apple cake recipe")
+          yield* write(notes, "b", "apple cake")
+          yield* write(notes, "c", "apple juice")
+          yield* write(notes, "d", "Talk about the Payments Gateway", { tags: ["x"] })
+          yield* write(notes, "e", "nothing of it", { tags: ["X"] })
+          const found = (of: string, attribute: "keywords" | "tags" | "entities") =>
+            Effect.map(notes.findByShared(ada, id(of), attribute), (all) => all.map(({ record }) => record.id))
+          assert.deepStrictEqual(yield* found("a", "keywords"), [id("d"), id("b"), id("c")])
+          assert.deepStrictEqual(yield* found("a", "entities"), [id("d")])
+          assert.deepStrictEqual(yield* found("a", "tags"), [])
+          assert.deepStrictEqual(yield* found("d", "tags"), [id("e")])
+        })
+    )
 
     law(
       "finds a live note among any number of closed, expired and invisible ones",

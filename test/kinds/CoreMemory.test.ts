@@ -13,12 +13,15 @@ const get = (memory: CoreMemory.Service, viewer: Viewer.Any) =>
   Effect.map(memory.getIdentity(viewer), Option.getOrUndefined)
 
 onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
-  law("without an identity has no constraints, and updating them fails with not_found", (memory) =>
-    Effect.gen(function*() {
-      assert.isUndefined(yield* get(memory, pilot()))
-      assert.deepStrictEqual(yield* memory.getConstraints(pilot()), [])
-      assert.strictEqual(yield* reason(memory.updateConstraints(pilot(), ["x"])), "not_found")
-    }))
+  law(
+    "without an identity has no constraints, and updating them fails with not_found",
+    (memory) =>
+      Effect.gen(function*() {
+        assert.isUndefined(yield* get(memory, pilot()))
+        assert.deepStrictEqual(yield* memory.getConstraints(pilot()), [])
+        assert.strictEqual(yield* reason(memory.updateConstraints(pilot(), ["x"])), "not_found")
+      })
+  )
 
   law(
     "setIdentity replaces the identity in the same record, and keeps the prompt if none is given",
@@ -77,13 +80,16 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
       })
   )
 
-  law("accepts every string of the Big List of Naughty Strings as name, role and constraint", (memory) =>
-    Effect.gen(function*() {
-      for (const text of sampled(20).filter((text) => text.length < 1_000)) {
-        const data = { name: text, role: text, constraints: [text], capabilities: [text] }
-        yield* memory.setIdentity(pilot(), data, text)
-        const found = yield* get(memory, pilot())
-        assert.deepStrictEqual([found?.data, found?.record.body], [data, text])
-      }
-    }))
+  law(
+    "accepts every string of the Big List of Naughty Strings as name, role and constraint",
+    (memory) =>
+      Effect.gen(function*() {
+        for (const text of sampled(20).filter((text) => text.length < 1_000)) {
+          const data = { name: text, role: text, constraints: [text], capabilities: [text] }
+          yield* memory.setIdentity(pilot(), data, text)
+          const found = yield* get(memory, pilot())
+          assert.deepStrictEqual([found?.data, found?.record.body], [data, text])
+        }
+      })
+  )
 })

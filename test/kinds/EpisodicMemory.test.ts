@@ -304,17 +304,20 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.isEmpty(yield* memory.failures)
       }))
 
-    law("accepts every string of the Big List of Naughty Strings as an episode, query and context", (memory) =>
-      Effect.gen(function*() {
-        const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
-        for (const text of some) {
-          yield* memory.saveEpisode(ada, said(text, { type: text, context: text }))
-          assert.include(bodies(yield* memory.recall(ada, { type: text, limit: 1_000 })), text)
-          yield* memory.recall(ada, { context: text })
-          const { block } = yield* memory.beforeTurn(ada, Message.user(text))
-          assert.match(block, /^<memory>\n(?:(?:Recent|Related)[^\n]*:\n(?:- [^\n<>]*\n)+\n?)+<\/memory>$/)
-        }
-      }))
+    law(
+      "accepts every string of the Big List of Naughty Strings as an episode, query and context",
+      (memory) =>
+        Effect.gen(function*() {
+          const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
+          for (const text of some) {
+            yield* memory.saveEpisode(ada, said(text, { type: text, context: text }))
+            assert.include(bodies(yield* memory.recall(ada, { type: text, limit: 1_000 })), text)
+            yield* memory.recall(ada, { context: text })
+            const { block } = yield* memory.beforeTurn(ada, Message.user(text))
+            assert.match(block, /^<memory>\n(?:(?:Recent|Related)[^\n]*:\n(?:- [^\n<>]*\n)+\n?)+<\/memory>$/)
+          }
+        })
+    )
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)

@@ -234,26 +234,29 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("findPath finds a shortest path within maxDepth, in both directions by default", (graph) =>
-      Effect.gen(function*() {
-        yield* small(graph)
-        const path = (from: string, to: string, options: GraphMemory.PathSearch = {}) =>
-          Effect.map(
-            graph.findPath(ada, id(from), id(to), options),
-            (found) => Option.getOrUndefined(Option.map(found, (path) => path.map(({ type }) => type)))
-          )
-        assert.deepStrictEqual(yield* path("a", "d"), ["made"])
-        assert.deepStrictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 3 }), ["knows", "knows", "made"])
-        assert.strictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 2 }), undefined)
-        assert.deepStrictEqual(yield* path("c", "a", { types: ["knows"] }), ["knows", "knows"])
-        assert.strictEqual(yield* path("c", "a", { direction: "out", maxDepth: 5 }), undefined)
-        assert.deepStrictEqual(yield* path("a", "a"), [])
-        assert.strictEqual(yield* path("nobody", "nobody"), undefined)
-        const noId = "../a" as MemoryId // as an untyped caller may pass it
-        for (const [from, to] of [[id("a"), noId], [noId, id("a")]] as const) {
-          assert.strictEqual(yield* reason(graph.findPath(ada, from, to)), "invalid_id")
-        }
-      }))
+    law(
+      "findPath finds a shortest path within maxDepth, in both directions by default",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          const path = (from: string, to: string, options: GraphMemory.PathSearch = {}) =>
+            Effect.map(
+              graph.findPath(ada, id(from), id(to), options),
+              (found) => Option.getOrUndefined(Option.map(found, (path) => path.map(({ type }) => type)))
+            )
+          assert.deepStrictEqual(yield* path("a", "d"), ["made"])
+          assert.deepStrictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 3 }), ["knows", "knows", "made"])
+          assert.strictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 2 }), undefined)
+          assert.deepStrictEqual(yield* path("c", "a", { types: ["knows"] }), ["knows", "knows"])
+          assert.strictEqual(yield* path("c", "a", { direction: "out", maxDepth: 5 }), undefined)
+          assert.deepStrictEqual(yield* path("a", "a"), [])
+          assert.strictEqual(yield* path("nobody", "nobody"), undefined)
+          const noId = "../a" as MemoryId // as an untyped caller may pass it
+          for (const [from, to] of [[id("a"), noId], [noId, id("a")]] as const) {
+            assert.strictEqual(yield* reason(graph.findPath(ada, from, to)), "invalid_id")
+          }
+        })
+    )
 
     law(
       "forget removes the entity's relationships, and adding it again does not restore them",
@@ -398,23 +401,26 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("accepts every string of the Big List of Naughty Strings as name, type and property", (graph) =>
-      Effect.gen(function*() {
-        yield* add(graph, "hub")
-        const some = sampled(7).filter((text) => text.trim() !== "" && text.length < 1_000)
-        for (const [n, text] of some.entries()) {
-          const { data, record } = yield* graph.addEntity(ada, {
-            id: id(`naughty ${n}`),
-            scope: { userId: "ada" },
-            body: text,
-            data: { name: text, type: text, properties: text === "__proto__" ? {} : { [text]: text } }
-          })
-          assert.strictEqual(data.name, text)
-          yield* graph.relate(ada, { from: id("hub"), to: record.id, type: text, weight: 1 })
-          const found = yield* graph.traverse(ada, id("hub"), { types: [text], maxDepth: 1 })
-          assert.include(names(found), text)
-        }
-      }))
+    law(
+      "accepts every string of the Big List of Naughty Strings as name, type and property",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* add(graph, "hub")
+          const some = sampled(7).filter((text) => text.trim() !== "" && text.length < 1_000)
+          for (const [n, text] of some.entries()) {
+            const { data, record } = yield* graph.addEntity(ada, {
+              id: id(`naughty ${n}`),
+              scope: { userId: "ada" },
+              body: text,
+              data: { name: text, type: text, properties: text === "__proto__" ? {} : { [text]: text } }
+            })
+            assert.strictEqual(data.name, text)
+            yield* graph.relate(ada, { from: id("hub"), to: record.id, type: text, weight: 1 })
+            const found = yield* graph.traverse(ada, id("hub"), { types: [text], maxDepth: 1 })
+            assert.include(names(found), text)
+          }
+        })
+    )
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)

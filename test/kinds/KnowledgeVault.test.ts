@@ -14,21 +14,24 @@ const store = (
 const titles = (all: ReadonlyArray<{ readonly data: KnowledgeVault.VaultEntry }>) => all.map(({ data }) => data.title)
 
 onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.layer, (law) => {
-  law("names a record by its title, and finds it by category, importance and words", (memory) =>
-    Effect.gen(function*() {
-      const { record } = yield* store(memory, "Monorepo", "decision", { importance: 1, body: "One place for all." })
-      assert.deepInclude(record, { summary: "Monorepo", kind: "vault", body: "One place for all." })
-      yield* TestClock.adjust(1)
-      yield* store(memory, "Caches lie", "insight", { importance: 0.25 })
-      assert.deepStrictEqual(titles(yield* memory.findByCategory(ada, "decision")), ["Monorepo"])
-      assert.deepStrictEqual(titles(yield* memory.findByImportance(ada, 0.25)), ["Caches lie", "Monorepo"])
-      assert.deepStrictEqual(titles(yield* memory.findByImportance(ada, 0.26)), ["Monorepo"])
-      for (const text of ["monorepo", "place"]) {
-        assert.deepStrictEqual(titles(yield* memory.search(ada, text)), ["Monorepo"])
-      }
-      for (let n = 0; n < 30; n++) yield* store(memory, `pattern ${n}`, "pattern")
-      assert.lengthOf(yield* memory.findByCategory(ada, "pattern"), 30)
-    }))
+  law(
+    "names a record by its title, and finds it by category, importance and words",
+    (memory) =>
+      Effect.gen(function*() {
+        const { record } = yield* store(memory, "Monorepo", "decision", { importance: 1, body: "One place for all." })
+        assert.deepInclude(record, { summary: "Monorepo", kind: "vault", body: "One place for all." })
+        yield* TestClock.adjust(1)
+        yield* store(memory, "Caches lie", "insight", { importance: 0.25 })
+        assert.deepStrictEqual(titles(yield* memory.findByCategory(ada, "decision")), ["Monorepo"])
+        assert.deepStrictEqual(titles(yield* memory.findByImportance(ada, 0.25)), ["Caches lie", "Monorepo"])
+        assert.deepStrictEqual(titles(yield* memory.findByImportance(ada, 0.26)), ["Monorepo"])
+        for (const text of ["monorepo", "place"]) {
+          assert.deepStrictEqual(titles(yield* memory.search(ada, text)), ["Monorepo"])
+        }
+        for (let n = 0; n < 30; n++) yield* store(memory, `pattern ${n}`, "pattern")
+        assert.lengthOf(yield* memory.findByCategory(ada, "pattern"), 30)
+      })
+  )
 
   law(
     "archive moves a record to the category archive, where search still finds it, and is idempotent",
@@ -68,17 +71,20 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
       assert.lengthOf(yield* memory.findByCategory(ada, "insight"), 19)
     }))
 
-  law("neither finds nor archives another viewer's record, and accepts any search text", (memory) =>
-    Effect.gen(function*() {
-      const { record } = yield* store(memory, "Monorepo")
-      assert.deepStrictEqual(yield* memory.findByCategory(bob, "insight"), [])
-      assert.deepStrictEqual(yield* memory.findByImportance(bob, 0), [])
-      assert.deepStrictEqual(yield* memory.search(bob, "monorepo"), [])
-      assert.strictEqual(yield* reason(memory.archive(bob, record.id)), "not_found")
-      assert.strictEqual(yield* reason(memory.archive(ada, id("none"))), "not_found")
-      assert.strictEqual(yield* reason(store(memory, "")), "invalid_draft")
-      for (const text of hostile) yield* memory.search(ada, text)
-      assert.strictEqual(yield* reason(memory.search(ada, "a", 0)), "invalid_draft")
-      assert.strictEqual(yield* reason(memory.findByImportance(ada, NaN)), "invalid_draft")
-    }))
+  law(
+    "neither finds nor archives another viewer's record, and accepts any search text",
+    (memory) =>
+      Effect.gen(function*() {
+        const { record } = yield* store(memory, "Monorepo")
+        assert.deepStrictEqual(yield* memory.findByCategory(bob, "insight"), [])
+        assert.deepStrictEqual(yield* memory.findByImportance(bob, 0), [])
+        assert.deepStrictEqual(yield* memory.search(bob, "monorepo"), [])
+        assert.strictEqual(yield* reason(memory.archive(bob, record.id)), "not_found")
+        assert.strictEqual(yield* reason(memory.archive(ada, id("none"))), "not_found")
+        assert.strictEqual(yield* reason(store(memory, "")), "invalid_draft")
+        for (const text of hostile) yield* memory.search(ada, text)
+        assert.strictEqual(yield* reason(memory.search(ada, "a", 0)), "invalid_draft")
+        assert.strictEqual(yield* reason(memory.findByImportance(ada, NaN)), "invalid_draft")
+      })
+  )
 })

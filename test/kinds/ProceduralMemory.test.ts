@@ -66,12 +66,15 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       })
   )
 
-  law("findProcedures considers more procedures than a page of the store holds", (memory, db) =>
-    Effect.gen(function*() {
-      const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
-      yield* db.put(ada, Array.from({ length: 120 }, (_, n) => draft(`${n}`, { kind: "procedural", data })))
-      assert.lengthOf(yield* find(memory, "deploy"), 120)
-    }))
+  law(
+    "findProcedures considers more procedures than a page of the store holds",
+    (memory, db) =>
+      Effect.gen(function*() {
+        const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
+        yield* db.put(ada, Array.from({ length: 120 }, (_, n) => draft(`${n}`, { kind: "procedural", data })))
+        assert.lengthOf(yield* find(memory, "deploy"), 120)
+      })
+  )
 
   law("recordExecution counts all concurrent executions", (_, db) =>
     Effect.gen(function*() {
@@ -86,14 +89,17 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       assert.strictEqual(ProceduralMemory.successRate(data), 21 / 31)
     }))
 
-  law("recordExecution does not find another viewer's procedure, nor a record that is no procedure", (memory, db) =>
-    Effect.gen(function*() {
-      const { record } = yield* store(memory, "deploy")
-      assert.strictEqual(yield* reason(memory.recordExecution(bob, record.id, true)), "not_found")
-      assert.strictEqual(yield* reason(memory.recordExecution(ada, id("none"), true)), "not_found")
-      const plain = yield* put(db, draft("Ask first", { kind: "procedural" }))
-      assert.strictEqual(yield* reason(memory.recordExecution(ada, plain.id, true)), "not_found")
-    }))
+  law(
+    "recordExecution does not find another viewer's procedure, nor a record that is no procedure",
+    (memory, db) =>
+      Effect.gen(function*() {
+        const { record } = yield* store(memory, "deploy")
+        assert.strictEqual(yield* reason(memory.recordExecution(bob, record.id, true)), "not_found")
+        assert.strictEqual(yield* reason(memory.recordExecution(ada, id("none"), true)), "not_found")
+        const plain = yield* put(db, draft("Ask first", { kind: "procedural" }))
+        assert.strictEqual(yield* reason(memory.recordExecution(ada, plain.id, true)), "not_found")
+      })
+  )
 })
 
 describe("ProceduralMemory", () => {

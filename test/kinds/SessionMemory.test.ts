@@ -85,20 +85,23 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("concurrent sessions find each other's learnings, and two with one id are one session", (sessions, store) =>
-      Effect.gen(function*() {
-        const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
-          concurrency: "unbounded"
+    law(
+      "concurrent sessions find each other's learnings, and two with one id are one session",
+      (sessions, store) =>
+        Effect.gen(function*() {
+          const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
+            concurrency: "unbounded"
+          })
+          yield* Effect.all([
+            one!.recordLearning("shared lesson 1"),
+            two!.recordLearning("shared lesson 2"),
+            again!.recordLearning("shared lesson 3")
+          ], { concurrency: "unbounded" })
+          assert.sameMembers(bodies(yield* sessions.search(ada, "lesson")), [1, 2, 3].map((n) => `shared lesson ${n}`))
+          const { items } = yield* store.list(system, { scope: { sessionId: "one" } })
+          assert.lengthOf(items, 2)
         })
-        yield* Effect.all([
-          one!.recordLearning("shared lesson 1"),
-          two!.recordLearning("shared lesson 2"),
-          again!.recordLearning("shared lesson 3")
-        ], { concurrency: "unbounded" })
-        assert.sameMembers(bodies(yield* sessions.search(ada, "lesson")), [1, 2, 3].map((n) => `shared lesson ${n}`))
-        const { items } = yield* store.list(system, { scope: { sessionId: "one" } })
-        assert.lengthOf(items, 2)
-      }))
+    )
 
     law(
       "closing the scope ends the session: it refuses records and keeps those it has",
@@ -309,20 +312,23 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("accepts every string of the Big List of Naughty Strings as a learning and a query", (sessions) =>
-      Effect.gen(function*() {
-        const session = yield* sessions.start(ada, "s1")
-        const some = sampled(11).filter((text) => text.trim() !== "" && text.length < 1_000)
-        for (const text of some) {
-          const { data, record } = yield* session.recordError(text, text)
-          assert.strictEqual(record.body, `${text}\n\n${text}`)
-          assert.strictEqual(data.solution, text)
-          yield* sessions.search(ada, text)
-        }
-        for (const text of ["8.104.8", "foo.ts", "a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", ""]) {
-          yield* sessions.search(ada, text)
-        }
-      }))
+    law(
+      "accepts every string of the Big List of Naughty Strings as a learning and a query",
+      (sessions) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "s1")
+          const some = sampled(11).filter((text) => text.trim() !== "" && text.length < 1_000)
+          for (const text of some) {
+            const { data, record } = yield* session.recordError(text, text)
+            assert.strictEqual(record.body, `${text}\n\n${text}`)
+            assert.strictEqual(data.solution, text)
+            yield* sessions.search(ada, text)
+          }
+          for (const text of ["8.104.8", "foo.ts", "a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", ""]) {
+            yield* sessions.search(ada, text)
+          }
+        })
+    )
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)

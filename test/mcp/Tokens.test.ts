@@ -35,7 +35,7 @@ describe("McpTokens", () => {
       }
     }))
 
-  it.effect("come from SecureRandom, so that a seed repeats them", () =>
+  it.effect("come from SecureRandom, so that a seeded SecureRandom repeats them", () =>
     Effect.gen(function*() {
       const make = McpTokens.generate("one", ada).pipe(Effect.provide(SecureRandom.layerSeeded("seed")))
       assert.deepStrictEqual(yield* make, yield* make)

@@ -513,7 +513,7 @@ describe("MemoryPipeline.remember", () => {
       assert.include(error.message, "metadata.turn")
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("takes a string from customExtract for a fact, and drops values that are neither strings nor objects", () =>
+  it.effect("treats a string from customExtract as a fact, and drops values that are neither strings nor objects", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
@@ -773,8 +773,8 @@ describe("the related memories that remember shows to the model", () => {
     })))
 })
 
-describe("two facts with one text in remember", () => {
-  it.effect("become one record, whoever wrote it first", () =>
+describe("a fact in remember that equals an existing record", () => {
+  it.effect("adds no record, and the existing one supersedes the contradicted memory, whoever wrote it", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -792,7 +792,7 @@ describe("two facts with one text in remember", () => {
       ]
     })))
 
-  it.effect("are stored again if the existing record was forgotten before the plan is applied", () =>
+  it.effect("is stored again if the existing record was forgotten before the plan is applied", () =>
     Effect.gen(function*() {
       const model = yield* latched((prompt: Completion.Prompt) =>
         prompt.user.startsWith("EXISTING:")
@@ -898,7 +898,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }))
   })
 
-  it.effect("takes a turn whose time is ahead of the clock for valid now", () =>
+  it.effect("stores a turn whose time is ahead of the clock as valid now", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
@@ -1296,8 +1296,10 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
       yield* pipeline.embedMissing
 
       const found = (query: MemoryQuery) =>
-        Effect.map(pipeline.recall(ada, { kinds: ["semantic"], ...query }), ({ hits }) =>
-          hits.map(({ record }) => record.body))
+        Effect.map(
+          pipeline.recall(ada, { kinds: ["semantic"], ...query }),
+          ({ hits }) => hits.map(({ record }) => record.body)
+        )
       for (const mode of ["lexical", "hybrid"] as const) {
         assert.deepStrictEqual(yield* found({ text: "Porto", mode }), ["Ada moved to Porto"])
         assert.deepStrictEqual(yield* found({ text: "Lisbon", mode }), [])
@@ -1324,7 +1326,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
 })
 
 describe.each(Object.entries(stores))("concurrent calls of remember on the store %s", (_, store) => {
-  it.effect("make one record with its vector of 50 equal facts, while the clock stands still", () =>
+  it.effect("make one record with one vector of 50 equal facts, while the clock stands still", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })

@@ -200,7 +200,7 @@ describe("applyEvents", () => {
     assert.deepInclude(add, { ifRevision: 0 })
   })
 
-  it("takes the ADD that shares most words for the successor of a deleted record", () => {
+  it("makes the ADD that shares most words the successor of a deleted record", () => {
     const mutations = after([
       { event: "DELETE", id: "1" },
       { event: "ADD", text: "Ada moved to Porto" },
@@ -257,7 +257,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("takes an existing equal record for the successor and adds none, even if it was not shown", () => {
+  it("makes an existing equal record the successor and adds none, even if it was not shown", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{

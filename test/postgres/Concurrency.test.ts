@@ -84,8 +84,10 @@ if (isReal) {
         const { id } = yield* put(store, draft("green tea"))
         yield* Effect.forEach(Arr.range(1, times(15, 300)), () =>
           Effect.gen(function*() {
-            const hasty = yield* Effect.forEach(Arr.range(1, 8), () =>
-              Effect.fork(Effect.forever(found(store, ada, { text: "tea" }))))
+            const hasty = yield* Effect.forEach(
+              Arr.range(1, 8),
+              () => Effect.fork(Effect.forever(found(store, ada, { text: "tea" })))
+            )
             yield* Effect.sleep(yield* Random.nextIntBetween(0, 10))
             const [, [other]] = yield* Effect.all([Fiber.interruptAll(hasty), store.get(ada, [id])], { concurrency: 2 })
             assert.isTrue(Option.isSome(other!))

@@ -191,7 +191,14 @@ if (hasClusters) {
         ["a role that only reads", "reader", secret, "postgres", "read_only", "default_transaction_read_only"],
         ["a role that may not create a schema", "guest", secret, "postgres", "read_only", "does not write"],
         ["a database that cannot hold every text", "postgres", secret, "latin", "unsupported", "ENCODING 'UTF8'"],
-        ["SSL, which the server does not support", "postgres", secret, "postgres?sslmode=verify-full", "unavailable", "SSL"]
+        [
+          "SSL, which the server does not support",
+          "postgres",
+          secret,
+          "postgres?sslmode=verify-full",
+          "unavailable",
+          "SSL"
+        ]
       ] as const
     ) {
       it.live(`answers ${what} with ${reason}, and the error contains no password`, () =>

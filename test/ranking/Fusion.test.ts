@@ -25,7 +25,7 @@ describe("reciprocalRank", () => {
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("ranks a hit of two legs above the first hit of one leg; the smaller k, the less", () => {
+  it("ranks the last hit of both legs above the first hit of one leg, and with k = 0 below it", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })

@@ -59,14 +59,14 @@ describe("Ranker", () => {
     assert.deepStrictEqual(named("what are the plans?"), [])
   })
 
-  it("takes the first person for the viewer, and for nobody if the viewer is System", () => {
+  it("treats the first person as the viewer, unless the viewer is System", () => {
     assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
     assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
     assert.isUndefined(asked("the tea").own)
     assert.isUndefined(asked("my tea", Viewer.system()).own)
   })
 
-  it("takes words for misspelt that differ by one inserted, removed or replaced letter", () => {
+  it("treats words as misspelt that differ by one inserted, removed or replaced letter", () => {
     for (const other of ["melani", "melaniee", "nelanie", "melxnie"]) {
       assert.isTrue(Ranker.isMisspelt("melanie", other), other)
     }

@@ -40,7 +40,7 @@ describe("score", () => {
     )
   })
 
-  it("takes a missing confidence for 0.5", () => {
+  it("treats a missing confidence as 0.5", () => {
     assert.strictEqual(score({ weights: { lexical: 0, confidence: 1 } })(input({})).score, 0.5)
   })
 
@@ -58,7 +58,7 @@ describe("score", () => {
     assert.strictEqual(recency(1, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 0.1)
   })
 
-  it("scores emotion by congruence with the query's, ignores it without one, and takes a missing one for 0.5", () => {
+  it("scores emotion by congruence with the query's, ignores it without one, and treats a missing one as 0.5", () => {
     const weights = { lexical: 0, emotion: 1 }
     const emotion = { V: 1, A: 1, D: 1 }
     const of = (felt: MemoryRecord["data"][string]) =>

@@ -131,7 +131,7 @@ describe("an interrupted call of a SQLite store", () => {
 })
 
 describe("opening a SQLite file that another process has locked", () => {
-  it.scopedLive("waits until it is free, and fails with unavailable where the patience is too short", () =>
+  it.scopedLive("waits until it is free, and fails with unavailable if the option patience is too short", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })

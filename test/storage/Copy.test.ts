@@ -249,7 +249,8 @@ describe("Copy.copy", () => {
           ...reader,
           read: note(reader.read),
           revisions: note(reader.revisions),
-          page: (sight, ...rest) => note((_: string) => reader.page(sight, ...rest))(sight.tenant),
+          page: (sight, ...rest) =>
+            note((_: string) => reader.page(sight, ...rest))(sight.tenant),
           uses: { ...reader.uses, read: note(reader.uses.read) }
         })
       }

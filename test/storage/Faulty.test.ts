@@ -75,11 +75,15 @@ law(
     })
 )
 
-law("a fault before the operation leaves nothing written", [{ ops: ["put"] }], (faulty, below) =>
-  Effect.gen(function*() {
-    yield* refuses("io", put(faulty, draft("tea")))
-    assert.deepStrictEqual(yield* listed(below, ada), [])
-  }))
+law(
+  "a fault before the operation leaves nothing written",
+  [{ ops: ["put"] }],
+  (faulty, below) =>
+    Effect.gen(function*() {
+      yield* refuses("io", put(faulty, draft("tea")))
+      assert.deepStrictEqual(yield* listed(below, ada), [])
+    })
+)
 
 law(
   "a fault after the operation leaves the write done, and the caller gets an error",
@@ -91,11 +95,15 @@ law(
     })
 )
 
-law("a fault of kind crash is a defect, not an error", [{ ops: ["get"], fault: "crash" }], (faulty) =>
-  Effect.gen(function*() {
-    const exit = yield* Effect.exit(faulty.get(ada, []))
-    assert.isTrue(Exit.isFailure(exit) && Cause.isDie(exit.cause))
-  }))
+law(
+  "a fault of kind crash is a defect, not an error",
+  [{ ops: ["get"], fault: "crash" }],
+  (faulty) =>
+    Effect.gen(function*() {
+      const exit = yield* Effect.exit(faulty.get(ada, []))
+      assert.isTrue(Exit.isFailure(exit) && Cause.isDie(exit.cause))
+    })
+)
 
 law(
   "a fault after a stream comes once every record was emitted",

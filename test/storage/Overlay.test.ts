@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "an Overlay takes records below for duplicates, and forgotten ones for forgotten",
+  "an Overlay treats drafts equal to records below as duplicates, and records forgotten below as forgotten",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -250,16 +250,19 @@ law(
     })
 )
 
-law("Overlay.commit leaves out records that have expired in the overlay", (below, branch, overlay) =>
-  Effect.gen(function*() {
-    const bread = yield* put(below, draft("bread"))
-    yield* branch.update(ada, bread.id, { expiresAt: 1_000 })
-    yield* put(branch, draft("cake", { expiresAt: 1_000 }))
-    yield* TestClock.adjust("1 second")
-    assert.deepStrictEqual((yield* overlay.pending).map(({ _tag }) => _tag), ["Forget"])
-    yield* overlay.commit
-    assert.deepStrictEqual(yield* listed(below, ada), [])
-  }))
+law(
+  "Overlay.commit leaves out records that have expired in the overlay",
+  (below, branch, overlay) =>
+    Effect.gen(function*() {
+      const bread = yield* put(below, draft("bread"))
+      yield* branch.update(ada, bread.id, { expiresAt: 1_000 })
+      yield* put(branch, draft("cake", { expiresAt: 1_000 }))
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual((yield* overlay.pending).map(({ _tag }) => _tag), ["Forget"])
+      yield* overlay.commit
+      assert.deepStrictEqual(yield* listed(below, ada), [])
+    })
+)
 
 law(
   "subscribers of an Overlay get changes of both stores, but none below of records that the overlay has written",
@@ -292,19 +295,22 @@ law("Overlay.commit writes each tenant's records to that tenant", (below, branch
     assert.deepStrictEqual(yield* listed(below, elsewhere), ["there"])
   }))
 
-law("Overlay.commit of an overlay over another overlay writes to that other one", (below, branch, overlay) =>
-  Effect.gen(function*() {
-    yield* put(branch, draft("tea", { id: id("x") }))
-    yield* Effect.gen(function*() {
-      const twig = yield* MemoryStore.MemoryStore
-      yield* twig.update(ada, id("x"), { body: "green tea" })
-      yield* (yield* Overlay.Overlay).commit
-    }).pipe(Effect.provide(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, branch))))
-    assert.deepStrictEqual(yield* listed(branch, ada), ["green tea"])
-    assert.deepStrictEqual(yield* listed(below, ada), [])
-    yield* overlay.commit
-    assert.deepStrictEqual(yield* listed(below, ada), ["green tea"])
-  }))
+law(
+  "Overlay.commit of an overlay over another overlay writes to that other one",
+  (below, branch, overlay) =>
+    Effect.gen(function*() {
+      yield* put(branch, draft("tea", { id: id("x") }))
+      yield* Effect.gen(function*() {
+        const twig = yield* MemoryStore.MemoryStore
+        yield* twig.update(ada, id("x"), { body: "green tea" })
+        yield* (yield* Overlay.Overlay).commit
+      }).pipe(Effect.provide(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, branch))))
+      assert.deepStrictEqual(yield* listed(branch, ada), ["green tea"])
+      assert.deepStrictEqual(yield* listed(below, ada), [])
+      yield* overlay.commit
+      assert.deepStrictEqual(yield* listed(below, ada), ["green tea"])
+    })
+)
 
 law(
   "an Overlay over a store that refuses writes works, except that commit fails",

@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "in a snapshot gets the end of each tombstone's time after one opening",
+    "in a snapshot has the expiry time of each tombstone after one opening",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))

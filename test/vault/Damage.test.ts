@@ -103,36 +103,42 @@ describe("a damaged file of a record that the history knows", () => {
         assert.deepStrictEqual(yield* store.history(system, one), [])
       }))
 
-    law(`is restored by vault.repair, which without \`write\` only reports what it would do: ${name}`, (root) =>
-      Effect.gen(function*() {
-        const whole = text(root)
-        write(root, damage(whole))
-        const broken = fs.readFileSync(path.join(root, at))
-        const { store, vault } = yield* opened(root)
-        const repairs = [{ path: at, id: one, revision: 2 }]
-        assert.deepStrictEqual(yield* vault.repair(), repairs)
-        assert.isTrue(broken.equals(fs.readFileSync(path.join(root, at))))
-        assert.deepStrictEqual(yield* vault.repair({ write: true }), repairs)
-        assert.strictEqual(text(root), whole)
-        assert.deepStrictEqual(yield* vault.verify, [])
-        assert.deepInclude(yield* get(store, ada, one), { body: "the second", revision: 2 })
-        const folder = path.join(root, ".effect-memory/damaged")
-        const aside = fs.readdirSync(folder).map((name) => fs.readFileSync(path.join(folder, name)))
-        assert.isTrue(aside.some((bytes) => bytes.equals(broken)))
-      }))
+    law(
+      `is restored by vault.repair, which without \`write\` only reports what it would do: ${name}`,
+      (root) =>
+        Effect.gen(function*() {
+          const whole = text(root)
+          write(root, damage(whole))
+          const broken = fs.readFileSync(path.join(root, at))
+          const { store, vault } = yield* opened(root)
+          const repairs = [{ path: at, id: one, revision: 2 }]
+          assert.deepStrictEqual(yield* vault.repair(), repairs)
+          assert.isTrue(broken.equals(fs.readFileSync(path.join(root, at))))
+          assert.deepStrictEqual(yield* vault.repair({ write: true }), repairs)
+          assert.strictEqual(text(root), whole)
+          assert.deepStrictEqual(yield* vault.verify, [])
+          assert.deepInclude(yield* get(store, ada, one), { body: "the second", revision: 2 })
+          const folder = path.join(root, ".effect-memory/damaged")
+          const aside = fs.readdirSync(folder).map((name) => fs.readFileSync(path.join(folder, name)))
+          assert.isTrue(aside.some((bytes) => bytes.equals(broken)))
+        })
+    )
   }
 
-  law("a body with conflict markers in a code fence, or with a single marker, is not taken for a merge conflict", (root) =>
-    Effect.gen(function*() {
-      const whole = text(root)
-      const { store, vault } = yield* opened(root)
-      for (const body of [`\`\`\`\n${conflict("second")}\`\`\``, "<<<<<<< HEAD", "a\n=======\nb"]) {
-        write(root, whole.replace("the second", body))
-        yield* vault.refresh
-        assert.deepStrictEqual(yield* vault.issues, [])
-        assert.strictEqual((yield* get(store, ada, one))?.body, body)
-      }
-    }))
+  law(
+    "a body with conflict markers in a code fence, or with a single marker, is not treated as a merge conflict",
+    (root) =>
+      Effect.gen(function*() {
+        const whole = text(root)
+        const { store, vault } = yield* opened(root)
+        for (const body of [`\`\`\`\n${conflict("second")}\`\`\``, "<<<<<<< HEAD", "a\n=======\nb"]) {
+          write(root, whole.replace("the second", body))
+          yield* vault.refresh
+          assert.deepStrictEqual(yield* vault.issues, [])
+          assert.strictEqual((yield* get(store, ada, one))?.body, body)
+        }
+      })
+  )
 })
 
 describe("vault.verify", () => {

@@ -156,7 +156,7 @@ describe("a lock on a disk that gives each name of a file its own inode number",
     }))
 })
 
-describe("what is left in the place where a writer's turn was ended", () => {
+describe("leftovers of a writer's turn that another process has ended", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -170,7 +170,7 @@ describe("what is left in the place where a writer's turn was ended", () => {
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`does not prevent ending the writer's next turn: ${name}`, () =>
+    it.scopedLive(`do not prevent ending the writer's next turn: ${name}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -211,7 +211,7 @@ describe("a live process whose turn folder is deleted", () => {
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("before any disk call of a write still completes that write, and its forgotten record is gone", () =>
+  it.scopedLive("before any disk call of a write still completes that write, also its removal of a forgotten record's file", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

@@ -97,10 +97,20 @@ describe("an update of a hand-written note", () => {
     ...{ metadata: { seen: 1 }, links: [{ to: idOf("x"), type: "knows", weight: 0.5 }], data: { a: 1 } }
   }
   const { kind: _, ...patch } = sidecar
-  law("that changes fields with no property of their own leaves a note without frontmatter byte for byte as it is", plain, patch, plain)
-  law("that changes fields with no property of their own leaves unparsable frontmatter as it is", "---\na: b: c\n---\nSow.\n", {
-    importance: 0.9
-  }, "---\na: b: c\n---\nSow.\n")
+  law(
+    "that changes fields with no property of their own leaves a note without frontmatter byte for byte as it is",
+    plain,
+    patch,
+    plain
+  )
+  law(
+    "that changes fields with no property of their own leaves unparsable frontmatter as it is",
+    "---\na: b: c\n---\nSow.\n",
+    {
+      importance: 0.9
+    },
+    "---\na: b: c\n---\nSow.\n"
+  )
   law("of importance leaves an empty file empty", "", { importance: 0.9 }, "")
 
   it.scopedLive("that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
@@ -363,7 +373,8 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "A.md": "A.md", "B.md": "B.md" }
   },
   {
-    title: "deleted with another of equal text, while two new files have that text and other names, it is continued by neither",
+    title:
+      "deleted with another of equal text, while two new files have that text and other names, it is continued by neither",
     notes: { "A.md": long("a"), "B.md": long("a") },
     act: (root) => {
       move(root, "A.md", "C.md")

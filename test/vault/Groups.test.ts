@@ -133,7 +133,10 @@ describe("a file of a group commit that is edited by hand", () => {
   for (
     const [title, isMoment] of [
       ["after its lines are forced to disk", (method: string, at: string) => method === "fsync" && isHistory(at)],
-      ["before its lines are appended to the history", (method: string, at: string) => method === "write" && isHistory(at)],
+      [
+        "before its lines are appended to the history",
+        (method: string, at: string) => method === "write" && isHistory(at)
+      ],
       ["after the writes were planned", (method: string, at: string) => method === "open" && isHistory(at)],
       ["while the first record's file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
@@ -175,7 +178,12 @@ describe("a file of a group commit that is edited by hand", () => {
 })
 
 describe("a group commit that falls back to single writes because one file cannot be written", () => {
-  for (const [title, outcome] of [["cannot read its files", "fails"], ["loses the lock to another process", "goes"]] as const) {
+  for (
+    const [title, outcome] of [["cannot read its files", "fails"], [
+      "loses the lock to another process",
+      "goes"
+    ]] as const
+  ) {
     it.scopedLive(`tells every writer its own outcome, also if one then ${title}`, () =>
       Effect.gen(function*() {
         const root = yield* place

@@ -38,7 +38,7 @@ describe("a vault that has stopped polling", () => {
       assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
     }))
 
-  it.scoped("publishes those edits to a later subscriber, and polls again", () =>
+  it.scoped("publishes an edit to a new subscriber once it is refreshed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

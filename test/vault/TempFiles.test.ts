@@ -61,7 +61,9 @@ describe("a temporary file of a vault", () => {
 
   for (const isDirect of [true, false]) {
     it.scopedLive(
-      `of a writer whose turn another process has ended replaces no file, ${isDirect ? "with direct file access" : "through the platform"}`,
+      `of a writer whose turn another process has ended replaces no file, ${
+        isDirect ? "with direct file access" : "through the platform"
+      }`,
       () =>
         Effect.gen(function*() {
           const root = yield* place

@@ -49,7 +49,7 @@ describe("a vault that watches its folder", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("uses a watch event only as a hint to look, and does not believe what the event says", () =>
+  it.scopedLive("uses a watch event only as a hint to scan, and ignores the details of the event", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()
@@ -78,7 +78,8 @@ describe("a vault that watches its folder", () => {
           pathOrDescriptor: path
         })
       ),
-    "exceeds the limit of watches": () => Stream.die(new Error("ENOSPC: System limit for number of file watchers reached")),
+    "exceeds the limit of watches": () =>
+      Stream.die(new Error("ENOSPC: System limit for number of file watchers reached")),
     "stops being watched": () => Stream.empty
   }
   for (const [name, watch] of Object.entries(unwatched)) {

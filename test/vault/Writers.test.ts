@@ -104,10 +104,14 @@ describe("concurrent writers of a vault", () => {
 
   it.scopedLive("of whom the first is interrupted at any step leave each batch whole or absent, and the others are notified", () =>
     law(() => [0], quick))
-  it.scopedLive("of whom a later one is interrupted at any step leave each batch whole or absent", () => law((step) => [1 + step % 4], quick))
-  it.scopedLive("of whom several are interrupted at any step leave each batch whole or absent", () => law((step) => [step % 5, (step + 2) % 5], quick))
-  it.scopedLive("who are all interrupted at any step leave each batch whole or absent", () => law(() => [0, 1, 2, 3, 4], quick))
-  it.scopedLive("of whom several are interrupted on a slow disk leave each batch whole or absent", () => law((step) => [step % 5, (step + 1) % 5]))
+  it.scopedLive("of whom a later one is interrupted at any step leave each batch whole or absent", () =>
+    law((step) => [1 + step % 4], quick))
+  it.scopedLive("of whom several are interrupted at any step leave each batch whole or absent", () =>
+    law((step) => [step % 5, (step + 2) % 5], quick))
+  it.scopedLive("who are all interrupted at any step leave each batch whole or absent", () =>
+    law(() => [0, 1, 2, 3, 4], quick))
+  it.scopedLive("of whom several are interrupted on a slow disk leave each batch whole or absent", () =>
+    law((step) => [step % 5, (step + 1) % 5]))
 
   it.scopedLive("who are all interrupted while another process holds the lock stop asking for it", () =>
     Effect.gen(function*() {

@@ -50,44 +50,50 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("apply, put, forget and get return an empty array for an empty array, and write nothing", (store) =>
-    Effect.gen(function*() {
-      assert.deepStrictEqual(yield* store.apply(ada, []), [])
-      assert.deepStrictEqual(yield* store.put(ada, []), [])
-      assert.deepStrictEqual(yield* store.forget(ada, []), [])
-      assert.deepStrictEqual(yield* store.get(ada, []), [])
-      assert.deepStrictEqual(yield* store.tenants, [])
-    })),
+  law(
+    "apply, put, forget and get return an empty array for an empty array, and write nothing",
+    (store) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* store.apply(ada, []), [])
+        assert.deepStrictEqual(yield* store.put(ada, []), [])
+        assert.deepStrictEqual(yield* store.forget(ada, []), [])
+        assert.deepStrictEqual(yield* store.get(ada, []), [])
+        assert.deepStrictEqual(yield* store.tenants, [])
+      })
+  ),
 
-  law("a batch with one refused mutation, at any position, fails and writes nothing", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea", { id: id("tea") }))
-      const bobs = yield* put(store, draft("Bob's", { id: id("bob"), scope: { userId: "bob" } }), bob)
-      const refusals: ReadonlyArray<readonly [MemoryMutation, Parameters<typeof refuses>[0]]> = [
-        [{ _tag: "Update", id: id("nobody"), patch: { body: "x" } }, "not_found"],
-        [{ _tag: "Update", id: bobs.id, patch: { body: "x" } }, "not_found"],
-        [Put(draft("x", { id: bobs.id })), "invalid_id"],
-        [Put(draft("x", { scope: { userId: "bob" } })), "invalid_scope"],
-        [Put(draft("x", { expiresAt: 0 })), "invalid_draft"],
-        [Put(draft("x", { kind: "belief", data: {} })), "invalid_draft"],
-        [Put(draft(" ")), "invalid_draft"],
-        [{ _tag: "Forget", id: tea.id, ifRevision: 9 }, "conflict"],
-        [{ _tag: "Restore", id: id("nobody"), revision: 1 }, "not_found"]
-      ]
-      const legal: ReadonlyArray<MemoryMutation> = [
-        Put(draft("Milk")),
-        { _tag: "Update", id: tea.id, patch: { body: "Coffee" } },
-        Put(draft("Sugar", { id: id("sugar") })),
-        { _tag: "Forget", id: id("sugar"), purge: true }
-      ]
-      for (const [refused, reason] of refusals) {
-        for (const at of [0, 2, 4]) {
-          yield* refuses(reason, store.apply(ada, [...legal.slice(0, at), refused, ...legal.slice(at)]))
+  law(
+    "a batch with one refused mutation, at any position, fails and writes nothing",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea", { id: id("tea") }))
+        const bobs = yield* put(store, draft("Bob's", { id: id("bob"), scope: { userId: "bob" } }), bob)
+        const refusals: ReadonlyArray<readonly [MemoryMutation, Parameters<typeof refuses>[0]]> = [
+          [{ _tag: "Update", id: id("nobody"), patch: { body: "x" } }, "not_found"],
+          [{ _tag: "Update", id: bobs.id, patch: { body: "x" } }, "not_found"],
+          [Put(draft("x", { id: bobs.id })), "invalid_id"],
+          [Put(draft("x", { scope: { userId: "bob" } })), "invalid_scope"],
+          [Put(draft("x", { expiresAt: 0 })), "invalid_draft"],
+          [Put(draft("x", { kind: "belief", data: {} })), "invalid_draft"],
+          [Put(draft(" ")), "invalid_draft"],
+          [{ _tag: "Forget", id: tea.id, ifRevision: 9 }, "conflict"],
+          [{ _tag: "Restore", id: id("nobody"), revision: 1 }, "not_found"]
+        ]
+        const legal: ReadonlyArray<MemoryMutation> = [
+          Put(draft("Milk")),
+          { _tag: "Update", id: tea.id, patch: { body: "Coffee" } },
+          Put(draft("Sugar", { id: id("sugar") })),
+          { _tag: "Forget", id: id("sugar"), purge: true }
+        ]
+        for (const [refused, reason] of refusals) {
+          for (const at of [0, 2, 4]) {
+            yield* refuses(reason, store.apply(ada, [...legal.slice(0, at), refused, ...legal.slice(at)]))
+          }
         }
-      }
-      assert.sameMembers(yield* listed(store, system), ["Tea", "Bob's"])
-      assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
-    })),
+        assert.sameMembers(yield* listed(store, system), ["Tea", "Bob's"])
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+      })
+  ),
 
   law("each mutation of a batch sees the effects of the mutations before it", (store) =>
     Effect.gen(function*() {

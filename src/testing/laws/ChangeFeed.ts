@@ -17,67 +17,76 @@ import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 
 /** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
-  law("changes emits the store's own writes in order, with `by: \"here\"` and the record as of each write", (store) =>
-    Effect.gen(function*() {
-      yield* put(store, draft("before anyone listened"))
-      const told = yield* listen(store, ada)
-      const a = yield* put(store, draft("a"))
-      const b = yield* store.update(ada, a.id, { body: "b" })
-      const batch = yield* store.put(ada, [draft("c"), draft("d")])
-      yield* store.forget(ada, [a.id])
-      const again = yield* put(store, draft("again", { id: a.id }))
-      yield* store.forget(ada, [a.id], { purge: true })
-      assert.deepEqual(yield* told, [
-        written(a),
-        written(b),
-        ...batch.map(({ record }) => written(record)),
-        forgotten(a.id),
-        written(again),
-        forgotten(a.id)
-      ])
-    })),
-
-  law("changes emits nothing for a duplicate put, a touch, a forget of an unknown id, a refused batch or a compaction", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, fact("Tea"))
-      yield* put(store, draft("expiring", { expiresAt: 1_000 }))
-      const told = yield* listen(store, ada)
-      yield* put(store, fact("Tea"))
-      yield* store.touch(ada, [tea.id])
-      yield* store.forget(ada, [id("nobody")])
-      yield* refuses(
-        "not_found",
-        store.apply(ada, [
-          { _tag: "Put", draft: draft("refused") },
-          { _tag: "Update", id: id("nobody"), patch: {} }
+  law(
+    "changes emits the store's own writes in order, with `by: \"here\"` and the record as of each write",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("before anyone listened"))
+        const told = yield* listen(store, ada)
+        const a = yield* put(store, draft("a"))
+        const b = yield* store.update(ada, a.id, { body: "b" })
+        const batch = yield* store.put(ada, [draft("c"), draft("d")])
+        yield* store.forget(ada, [a.id])
+        const again = yield* put(store, draft("again", { id: a.id }))
+        yield* store.forget(ada, [a.id], { purge: true })
+        assert.deepEqual(yield* told, [
+          written(a),
+          written(b),
+          ...batch.map(({ record }) => written(record)),
+          forgotten(a.id),
+          written(again),
+          forgotten(a.id)
         ])
-      )
-      yield* TestClock.adjust("1 second")
-      yield* store.compact
-      assert.deepStrictEqual(yield* told, [])
-    })),
+      })
+  ),
 
-  law("changes emits to each viewer the writes of exactly those records that the viewer sees", (store) =>
-    Effect.gen(function*() {
-      const within = Viewer.make({ userId: "ada", reach: "within" })
-      const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
-      const [toAda, toBob, toWithin, toSystem] = [
-        yield* listen(store, ada),
-        yield* listen(store, bob),
-        yield* listen(store, within, { userId: "ada" }),
-        yield* listen(store, system)
-      ]
-      const toElsewhere = yield* listen(store, elsewhere)
-      const global = yield* put(store, draft("global", { scope: "global" }))
-      const hers = yield* put(store, draft("hers"))
-      const session = yield* put(store, draft("session", { scope: { userId: "ada", sessionId: "s" } }), within)
-      const there = yield* put(store, draft("there"), elsewhere)
-      assert.deepEqual(yield* toAda, [written(global), written(hers)])
-      assert.deepEqual(yield* toBob, [written(global)])
-      assert.deepEqual(yield* toWithin, [written(hers), written(session)])
-      assert.deepEqual(yield* toSystem, [written(global), written(hers), written(session)])
-      assert.deepEqual(yield* toElsewhere, [written(there)])
-    })),
+  law(
+    "changes emits nothing for a duplicate put, a touch, a forget of an unknown id, a refused batch or a compaction",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, fact("Tea"))
+        yield* put(store, draft("expiring", { expiresAt: 1_000 }))
+        const told = yield* listen(store, ada)
+        yield* put(store, fact("Tea"))
+        yield* store.touch(ada, [tea.id])
+        yield* store.forget(ada, [id("nobody")])
+        yield* refuses(
+          "not_found",
+          store.apply(ada, [
+            { _tag: "Put", draft: draft("refused") },
+            { _tag: "Update", id: id("nobody"), patch: {} }
+          ])
+        )
+        yield* TestClock.adjust("1 second")
+        yield* store.compact
+        assert.deepStrictEqual(yield* told, [])
+      })
+  ),
+
+  law(
+    "changes emits to each viewer the writes of exactly those records that the viewer sees",
+    (store) =>
+      Effect.gen(function*() {
+        const within = Viewer.make({ userId: "ada", reach: "within" })
+        const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
+        const [toAda, toBob, toWithin, toSystem] = [
+          yield* listen(store, ada),
+          yield* listen(store, bob),
+          yield* listen(store, within, { userId: "ada" }),
+          yield* listen(store, system)
+        ]
+        const toElsewhere = yield* listen(store, elsewhere)
+        const global = yield* put(store, draft("global", { scope: "global" }))
+        const hers = yield* put(store, draft("hers"))
+        const session = yield* put(store, draft("session", { scope: { userId: "ada", sessionId: "s" } }), within)
+        const there = yield* put(store, draft("there"), elsewhere)
+        assert.deepEqual(yield* toAda, [written(global), written(hers)])
+        assert.deepEqual(yield* toBob, [written(global)])
+        assert.deepEqual(yield* toWithin, [written(hers), written(session)])
+        assert.deepEqual(yield* toSystem, [written(global), written(hers), written(session)])
+        assert.deepEqual(yield* toElsewhere, [written(there)])
+      })
+  ),
 
   law(
     "changes emits Forgotten when a record leaves the viewer's sight, and Written when it comes into it",
@@ -140,17 +149,20 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a subscription to changes can end after two changes, and later writes succeed", (store) =>
-    Effect.gen(function*() {
-      const taken = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))
-      for (let n = 0; taken.unsafePoll() === null; n++) {
-        assert.isBelow(n, 10_000, "two changes were not heard")
-        yield* put(store, draft(String(n), { id: id("x") }))
-        yield* Effect.yieldNow()
-      }
-      assert.lengthOf(Chunk.toReadonlyArray(yield* taken), 2)
-      yield* put(store, draft("after"))
-    }))
+  law(
+    "a subscription to changes can end after two changes, and later writes succeed",
+    (store) =>
+      Effect.gen(function*() {
+        const taken = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))
+        for (let n = 0; taken.unsafePoll() === null; n++) {
+          assert.isBelow(n, 10_000, "two changes were not heard")
+          yield* put(store, draft(String(n), { id: id("x") }))
+          yield* Effect.yieldNow()
+        }
+        assert.lengthOf(Chunk.toReadonlyArray(yield* taken), 2)
+        yield* put(store, draft("after"))
+      })
+  )
 ]
 
 const written = (record: MemoryRecord): StoreChange => ({ _tag: "Written", record, by: "here" })

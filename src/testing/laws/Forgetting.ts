@@ -23,16 +23,19 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("forget returns true the first time and false from then on, and every read answers as if the record did not exist", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea"))
-      yield* put(store, draft("Coffee"))
-      assert.deepStrictEqual(yield* store.forget(ada, [tea.id, id("nobody"), tea.id]), [true, false, false])
-      assert.deepStrictEqual(yield* store.forget(ada, [tea.id]), [false])
-      yield* absent(store, tea.id)
-      assert.deepStrictEqual(yield* listed(store, ada), ["Coffee"])
-      assert.deepStrictEqual(yield* found(store, ada, { text: "tea coffee" }), ["Coffee"])
-    })),
+  law(
+    "forget returns true the first time and false from then on, and every read answers as if the record did not exist",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea"))
+        yield* put(store, draft("Coffee"))
+        assert.deepStrictEqual(yield* store.forget(ada, [tea.id, id("nobody"), tea.id]), [true, false, false])
+        assert.deepStrictEqual(yield* store.forget(ada, [tea.id]), [false])
+        yield* absent(store, tea.id)
+        assert.deepStrictEqual(yield* listed(store, ada), ["Coffee"])
+        assert.deepStrictEqual(yield* found(store, ada, { text: "tea coffee" }), ["Coffee"])
+      })
+  ),
 
   law("get and history as System return a forgotten record, but not a purged one", (store) =>
     Effect.gen(function*() {
@@ -67,24 +70,30 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a put under the id of a purged record starts at revision 1 with no earlier history", (store) =>
-    Effect.gen(function*() {
-      yield* put(store, draft("Tea", { id: id("tea") }))
-      yield* store.forget(ada, [id("tea")], { purge: true })
-      const again = yield* put(store, draft("Tea again", { id: id("tea") }))
-      assert.strictEqual(again.revision, 1)
-      assert.deepStrictEqual(yield* store.history(system, id("tea")), [again])
-    })),
+  law(
+    "a put under the id of a purged record starts at revision 1 with no earlier history",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("Tea", { id: id("tea") }))
+        yield* store.forget(ada, [id("tea")], { purge: true })
+        const again = yield* put(store, draft("Tea again", { id: id("tea") }))
+        assert.strictEqual(again.revision, 1)
+        assert.deepStrictEqual(yield* store.history(system, id("tea")), [again])
+      })
+  ),
 
-  law("history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see", (store) =>
-    Effect.gen(function*() {
-      const { id: tea } = yield* put(store, draft("Tea"))
-      const after = yield* store.update(ada, tea, { body: "Coffee" })
-      assert.deepStrictEqual((yield* store.history(ada, tea))[0], after)
-      assert.deepStrictEqual(yield* store.history(ada, tea, 1), [after])
-      assert.deepStrictEqual(yield* store.history(bob, tea), [])
-      assert.deepStrictEqual(yield* store.history(ada, id("nobody")), [])
-    })),
+  law(
+    "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
+    (store) =>
+      Effect.gen(function*() {
+        const { id: tea } = yield* put(store, draft("Tea"))
+        const after = yield* store.update(ada, tea, { body: "Coffee" })
+        assert.deepStrictEqual((yield* store.history(ada, tea))[0], after)
+        assert.deepStrictEqual(yield* store.history(ada, tea, 1), [after])
+        assert.deepStrictEqual(yield* store.history(bob, tea), [])
+        assert.deepStrictEqual(yield* store.history(ada, id("nobody")), [])
+      })
+  ),
 
   ofHistory(
     "history returns revisions newest first, 20 by default or as many as the limit allows",
@@ -156,43 +165,52 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("Restore writes the old content as a new revision, and Restore of revision 0 forgets the record", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea"))
-      const [same] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 1 }])
-      assert.deepEqual([same?.outcome, same?.before, { ...same?.record }], ["updated", 1, { ...tea, revision: 2 }])
-      const [gone] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 0 }])
-      assert.deepEqual([gone?.outcome, gone?.before], ["forgotten", 2])
-      yield* absent(store, tea.id)
-      const [still] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 0 }])
-      assert.strictEqual(still?.outcome, "absent")
-    })),
+  law(
+    "Restore writes the old content as a new revision, and Restore of revision 0 forgets the record",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea"))
+        const [same] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 1 }])
+        assert.deepEqual([same?.outcome, same?.before, { ...same?.record }], ["updated", 1, { ...tea, revision: 2 }])
+        const [gone] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 0 }])
+        assert.deepEqual([gone?.outcome, gone?.before], ["forgotten", 2])
+        yield* absent(store, tea.id)
+        const [still] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 0 }])
+        assert.strictEqual(still?.outcome, "absent")
+      })
+  ),
 
-  law("Restore fails with not_found for an unknown or purged revision, and for a record that the viewer does not see", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea"))
-      yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 9 }]))
-      yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
-      yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 0 }]))
-      yield* store.forget(ada, [tea.id], { purge: true })
-      yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
-    })),
+  law(
+    "Restore fails with not_found for an unknown or purged revision, and for a record that the viewer does not see",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea"))
+        yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 9 }]))
+        yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
+        yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 0 }]))
+        yield* store.forget(ada, [tea.id], { purge: true })
+        yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
+      })
+  ),
 
-  ofHistory("Restore brings back every field of an earlier revision, also after the record was forgotten", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))
-      yield* TestClock.adjust("1 second")
-      yield* store.update(ada, tea.id, { body: "Coffee", tags: [], confidence: null })
-      const [back] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 2 }])
-      assert.deepEqual({ ...back?.record }, { ...tea, revision: 3 })
-      assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), ["Tea"])
+  ofHistory(
+    "Restore brings back every field of an earlier revision, also after the record was forgotten",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))
+        yield* TestClock.adjust("1 second")
+        yield* store.update(ada, tea.id, { body: "Coffee", tags: [], confidence: null })
+        const [back] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 2 }])
+        assert.deepEqual({ ...back?.record }, { ...tea, revision: 3 })
+        assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), ["Tea"])
 
-      yield* store.forget(ada, [tea.id])
-      const [again] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 3 }])
-      assert.deepEqual([again?.outcome, again?.before, again?.record?.revision], ["created", 0, 5])
-      assert.deepStrictEqual(yield* get(store, ada, tea.id), again!.record!)
-      assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
-    })),
+        yield* store.forget(ada, [tea.id])
+        const [again] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 3 }])
+        assert.deepEqual([again?.outcome, again?.before, again?.record?.revision], ["created", 0, 5])
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), again!.record!)
+        assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
+      })
+  ),
 
   law(
     "compact erases expired records, forgotten or not, returns their number, and leaves all other records",

@@ -12,17 +12,20 @@ import { ada, draft, fact, id, listed, put, system, the } from "../Sample.ts"
 
 /** The laws of ids and deduplication. */
 export const laws: ReadonlyArray<Law> = [
-  law("generated ids are ULIDs in strictly ascending order, also within one millisecond", (store) =>
-    Effect.gen(function*() {
-      const ids: Array<string> = []
-      for (let round = 0; round < 5; round++) {
-        const puts = yield* store.put(ada, Array.from({ length: 10 }, (_, n) => draft(`${round} ${n}`)))
-        ids.push(...puts.map(({ record }) => record.id))
-        if (round % 2 === 0) yield* TestClock.adjust("1 millis")
-      }
-      assert.isTrue(ids.every((id) => ULID_RE.test(id)))
-      assert.deepStrictEqual(ids, Array.from(new Set(ids)).sort())
-    })),
+  law(
+    "generated ids are ULIDs in strictly ascending order, also within one millisecond",
+    (store) =>
+      Effect.gen(function*() {
+        const ids: Array<string> = []
+        for (let round = 0; round < 5; round++) {
+          const puts = yield* store.put(ada, Array.from({ length: 10 }, (_, n) => draft(`${round} ${n}`)))
+          ids.push(...puts.map(({ record }) => record.id))
+          if (round % 2 === 0) yield* TestClock.adjust("1 millis")
+        }
+        assert.isTrue(ids.every((id) => ULID_RE.test(id)))
+        assert.deepStrictEqual(ids, Array.from(new Set(ids)).sort())
+      })
+  ),
 
   law(
     "the gap between two ids generated in one millisecond does not depend on how many ids other tenants generated in between",
@@ -54,27 +57,30 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a put of a duplicate writes nothing and returns the existing record with outcome duplicate", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }))
-      yield* TestClock.adjust("1 second")
-      const same = [
-        fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }),
-        fact(" Drinks cafe\u0301 crème, daily ", {
-          data: { b: [2], a: 1 },
-          tags: ["new"],
-          importance: 1,
-          metadata: { x: 1 }
-        })
-      ]
-      assert.deepEqual(yield* store.put(ada, same), [
-        { record: tea, outcome: "duplicate" },
-        { record: tea, outcome: "duplicate" }
-      ])
-      assert.lengthOf(yield* listed(store, system), 1)
-      const [applied] = yield* store.apply(ada, [{ _tag: "Put", draft: same[0]! }])
-      assert.deepEqual({ ...applied }, { id: tea.id, outcome: "duplicate", before: 1, record: tea })
-    })),
+  law(
+    "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }))
+        yield* TestClock.adjust("1 second")
+        const same = [
+          fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }),
+          fact(" Drinks cafe\u0301 crème, daily ", {
+            data: { b: [2], a: 1 },
+            tags: ["new"],
+            importance: 1,
+            metadata: { x: 1 }
+          })
+        ]
+        assert.deepEqual(yield* store.put(ada, same), [
+          { record: tea, outcome: "duplicate" },
+          { record: tea, outcome: "duplicate" }
+        ])
+        assert.lengthOf(yield* listed(store, system), 1)
+        const [applied] = yield* store.apply(ada, [{ _tag: "Put", draft: same[0]! }])
+        assert.deepEqual({ ...applied }, { id: tea.id, outcome: "duplicate", before: 1, record: tea })
+      })
+  ),
 
   law("drafts that differ in scope, kind, case, summary or data are not duplicates", (store) =>
     Effect.gen(function*() {
@@ -128,13 +134,16 @@ export const laws: ReadonlyArray<Law> = [
       assert.lengthOf(yield* listed(store, system), 1)
     })),
 
-  law("drafts of a kind without deduplication, and drafts with an id, are never taken for duplicates", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(ada, [draft("Tea"), draft("Tea")])
-      assert.lengthOf(yield* listed(store, ada), 2)
-      yield* store.put(ada, [fact("Tea"), fact("Tea", { id: id("a") }), fact("Tea", { id: id("b") })])
-      assert.lengthOf(yield* listed(store, ada, { kinds: ["user"] }), 3)
-    })),
+  law(
+    "drafts of a kind without deduplication, and drafts with an id, are never treated as duplicates",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [draft("Tea"), draft("Tea")])
+        assert.lengthOf(yield* listed(store, ada), 2)
+        yield* store.put(ada, [fact("Tea"), fact("Tea", { id: id("a") }), fact("Tea", { id: id("b") })])
+        assert.lengthOf(yield* listed(store, ada, { kinds: ["user"] }), 3)
+      })
+  ),
 
   law("a draft is not a duplicate of a closed, expired or forgotten record", (store) =>
     Effect.gen(function*() {
@@ -151,50 +160,59 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.record.id, last?.record.id)
     })),
 
-  law("a duplicate resolves to the oldest live record with its text, whether that record's id was generated or given", (store) =>
-    Effect.gen(function*() {
-      const minted = yield* put(store, fact("Tea"))
-      yield* TestClock.adjust("1 second")
-      for (const name of ["b", "a"]) yield* put(store, fact("Tea", { id: id(name) }))
-      const [b, a] = [id("a"), id("b")].sort().reverse()
-      const doubled = Effect.map(store.put(ada, [fact("Tea")]), ([put]) => [put?.outcome, put?.record.id])
-      assert.deepStrictEqual(yield* doubled, ["duplicate", minted.id])
-      yield* store.forget(ada, [minted.id])
-      assert.deepStrictEqual(yield* doubled, ["duplicate", a])
-      const applied = yield* store.apply(ada, [
-        { _tag: "Update", id: a!, patch: { body: "Coffee" } },
-        { _tag: "Put", draft: fact("Tea") },
-        { _tag: "Update", id: b!, patch: { invalidAt: 1_000 } },
-        { _tag: "Update", id: a!, patch: { body: "Tea" } },
-        { _tag: "Put", draft: fact("Tea") }
-      ])
-      assert.deepStrictEqual([applied[1]?.outcome, applied[1]?.id], ["duplicate", b])
-      assert.deepStrictEqual([applied[4]?.outcome, applied[4]?.id], ["duplicate", a])
-      yield* store.update(ada, a!, { expiresAt: 2_000 })
-      yield* TestClock.adjust("1 second")
-      assert.strictEqual((yield* doubled)[0], "created")
-    })),
+  law(
+    "a duplicate resolves to the oldest live record with its text, whether that record's id was generated or given",
+    (store) =>
+      Effect.gen(function*() {
+        const minted = yield* put(store, fact("Tea"))
+        yield* TestClock.adjust("1 second")
+        for (const name of ["b", "a"]) yield* put(store, fact("Tea", { id: id(name) }))
+        const [b, a] = [id("a"), id("b")].sort().reverse()
+        const doubled = Effect.map(store.put(ada, [fact("Tea")]), ([put]) => [put?.outcome, put?.record.id])
+        assert.deepStrictEqual(yield* doubled, ["duplicate", minted.id])
+        yield* store.forget(ada, [minted.id])
+        assert.deepStrictEqual(yield* doubled, ["duplicate", a])
+        const applied = yield* store.apply(ada, [
+          { _tag: "Update", id: a!, patch: { body: "Coffee" } },
+          { _tag: "Put", draft: fact("Tea") },
+          { _tag: "Update", id: b!, patch: { invalidAt: 1_000 } },
+          { _tag: "Update", id: a!, patch: { body: "Tea" } },
+          { _tag: "Put", draft: fact("Tea") }
+        ])
+        assert.deepStrictEqual([applied[1]?.outcome, applied[1]?.id], ["duplicate", b])
+        assert.deepStrictEqual([applied[4]?.outcome, applied[4]?.id], ["duplicate", a])
+        yield* store.update(ada, a!, { expiresAt: 2_000 })
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual((yield* doubled)[0], "created")
+      })
+  ),
 
-  law("deduplication compares a draft with the current text of records, not with their earlier revisions", (store) =>
-    Effect.gen(function*() {
-      const { id } = yield* put(store, fact("Tea"))
-      yield* store.update(ada, id, { body: "Coffee" })
-      const [tea, coffee] = yield* store.put(ada, [fact("Tea"), fact("Coffee")])
-      assert.strictEqual(tea?.outcome, "created")
-      assert.deepEqual([coffee?.outcome, coffee?.record.id], ["duplicate", id])
-    })),
+  law(
+    "deduplication compares a draft with the current text of records, not with their earlier revisions",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, fact("Tea"))
+        yield* store.update(ada, id, { body: "Coffee" })
+        const [tea, coffee] = yield* store.put(ada, [fact("Tea"), fact("Coffee")])
+        assert.strictEqual(tea?.outcome, "created")
+        assert.deepEqual([coffee?.outcome, coffee?.record.id], ["duplicate", id])
+      })
+  ),
 
-  law("an id belongs to its tenant: the same id in another tenant is a separate record", (store) =>
-    Effect.gen(function*() {
-      const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
-      yield* put(store, draft("here", { id: id("one") }))
-      const [there] = yield* store.put(elsewhere, [draft("there", { id: id("one") })])
-      assert.deepEqual([there?.outcome, there?.record.revision], ["created", 1])
-      assert.strictEqual((yield* store.put(elsewhere, [fact("Tea")]))[0]?.outcome, "created")
-      assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.outcome, "created")
-      yield* store.forget(elsewhere, [id("one")], { purge: true })
-      assert.strictEqual((yield* the(store, ada, id("one"))).body, "here")
-    }))
+  law(
+    "an id belongs to its tenant: the same id in another tenant is a separate record",
+    (store) =>
+      Effect.gen(function*() {
+        const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+        yield* put(store, draft("here", { id: id("one") }))
+        const [there] = yield* store.put(elsewhere, [draft("there", { id: id("one") })])
+        assert.deepEqual([there?.outcome, there?.record.revision], ["created", 1])
+        assert.strictEqual((yield* store.put(elsewhere, [fact("Tea")]))[0]?.outcome, "created")
+        assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.outcome, "created")
+        yield* store.forget(elsewhere, [id("one")], { purge: true })
+        assert.strictEqual((yield* the(store, ada, id("one"))).body, "here")
+      })
+  )
 ]
 
 /** Converts an id to a number, so that gaps can be computed. */

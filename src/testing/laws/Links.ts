@@ -27,25 +27,28 @@ const write = (store: Service, id: MemoryId, summary: string, body = "", viewer:
 
 /** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
-  law("links returns a record's links and the [[wikilinks]] of its body, at both ends", (store) =>
-    Effect.gen(function*() {
-      yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
-      yield* put(store, draft("x", { id: cup, summary: "Cup", links: [{ to: pot, type: "stands_by", weight: 0.5 }] }))
-      yield* write(store, pot, "Pot")
-      const named = (id: MemoryId) => ({ id, type: "wikilink", weight: 1 })
-      assert.deepEqual(yield* store.links(ada, tea), { to: [named(cup), named(pot)], from: [] })
-      assert.deepEqual(yield* store.links(ada, cup), {
-        to: [{ id: pot, type: "stands_by", weight: 0.5 }],
-        from: [named(tea)]
+  law(
+    "links returns a record's links and the [[wikilinks]] of its body, at both ends",
+    (store) =>
+      Effect.gen(function*() {
+        yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
+        yield* put(store, draft("x", { id: cup, summary: "Cup", links: [{ to: pot, type: "stands_by", weight: 0.5 }] }))
+        yield* write(store, pot, "Pot")
+        const named = (id: MemoryId) => ({ id, type: "wikilink", weight: 1 })
+        assert.deepEqual(yield* store.links(ada, tea), { to: [named(cup), named(pot)], from: [] })
+        assert.deepEqual(yield* store.links(ada, cup), {
+          to: [{ id: pot, type: "stands_by", weight: 0.5 }],
+          from: [named(tea)]
+        })
+        yield* TestClock.adjust("1 second")
+        yield* store.update(ada, tea, { tags: ["hot"] })
+        assert.deepEqual(yield* store.links(ada, pot), {
+          to: [],
+          from: [named(tea), { id: cup, type: "stands_by", weight: 0.5 }]
+        })
+        assert.deepEqual(yield* ends(store, far), { to: [], from: [] })
       })
-      yield* TestClock.adjust("1 second")
-      yield* store.update(ada, tea, { tags: ["hot"] })
-      assert.deepEqual(yield* store.links(ada, pot), {
-        to: [],
-        from: [named(tea), { id: cup, type: "stands_by", weight: 0.5 }]
-      })
-      assert.deepEqual(yield* ends(store, far), { to: [], from: [] })
-    })),
+  ),
 
   law(
     "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
@@ -171,16 +174,19 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("links omits links that come from a record that is closed, not yet valid or expired", (store) =>
-    Effect.gen(function*() {
-      yield* TestClock.setTime(2_000)
-      yield* write(store, tea, "Tea")
-      for (const fields of [{ invalidAt: 1_000 }, { validAt: 3_000 }, { expiresAt: 6_000 }]) {
-        yield* put(store, draft("[[Tea]]", { id: cup, summary: "Cup", validAt: 0, ...fields }))
-        const isTrue = fields.expiresAt !== undefined
-        assert.deepStrictEqual((yield* ends(store, tea)).from, isTrue ? [cup] : [], JSON.stringify(fields))
-      }
-      yield* TestClock.setTime(6_000)
-      assert.deepStrictEqual((yield* ends(store, tea)).from, [])
-    }))
+  law(
+    "links omits links that come from a record that is closed, not yet valid or expired",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(2_000)
+        yield* write(store, tea, "Tea")
+        for (const fields of [{ invalidAt: 1_000 }, { validAt: 3_000 }, { expiresAt: 6_000 }]) {
+          yield* put(store, draft("[[Tea]]", { id: cup, summary: "Cup", validAt: 0, ...fields }))
+          const isTrue = fields.expiresAt !== undefined
+          assert.deepStrictEqual((yield* ends(store, tea)).from, isTrue ? [cup] : [], JSON.stringify(fields))
+        }
+        yield* TestClock.setTime(6_000)
+        assert.deepStrictEqual((yield* ends(store, tea)).from, [])
+      })
+  )
 ]

@@ -13,22 +13,25 @@ import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 
 /** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
-  law("list orders records newest first, by updatedAt or else createdAt, then by id", (store) =>
-    Effect.gen(function*() {
-      const names = ["a", "b", "c", "d"]
-      yield* Effect.forEach(names, (name) =>
-        Effect.zipRight(TestClock.adjust("1 millis"), put(store, draft(name, { id: id(name) }))))
-      yield* TestClock.adjust("1 millis")
-      yield* store.put(
-        ada,
-        ["e", "f"].map((name) =>
-          draft(name, { id: id(name) })
+  law(
+    "list orders records newest first, by updatedAt or else createdAt, then by id",
+    (store) =>
+      Effect.gen(function*() {
+        const names = ["a", "b", "c", "d"]
+        yield* Effect.forEach(
+          names,
+          (name) => Effect.zipRight(TestClock.adjust("1 millis"), put(store, draft(name, { id: id(name) })))
         )
-      )
-      yield* store.update(ada, id("b"), { importance: 1 })
-      const latest = ["b", "e", "f"].sort((a, b) => id(a) < id(b) ? -1 : 1)
-      assert.deepStrictEqual(yield* listed(store, ada), [...latest, "d", "c", "a"])
-    })),
+        yield* TestClock.adjust("1 millis")
+        yield* store.put(
+          ada,
+          ["e", "f"].map((name) => draft(name, { id: id(name) }))
+        )
+        yield* store.update(ada, id("b"), { importance: 1 })
+        const latest = ["b", "e", "f"].sort((a, b) => id(a) < id(b) ? -1 : 1)
+        assert.deepStrictEqual(yield* listed(store, ada), [...latest, "d", "c", "a"])
+      })
+  ),
 
   law("list returns 20 records by default, and a cursor only if there are more", (store) =>
     Effect.gen(function*() {
@@ -42,37 +45,43 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* store.list(bob, {}), { items: [] })
     })),
 
-  law("the pages of a list contain every unchanged record exactly once while other fibers write", (store) =>
-    Effect.gen(function*() {
-      const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))
-      for (const one of drafts) {
-        yield* put(store, one)
-        yield* TestClock.adjust("1 millis")
-      }
-      yield* put(store, draft("moved", { id: id("moved") }))
-      const seen: Array<string> = []
-      for (
-        let page = yield* store.list(ada, { limit: 4 });;
-        page = yield* store.list(ada, { limit: 4, after: page.next })
-      ) {
-        seen.push(...page.items.map(({ body }) => body))
-        yield* TestClock.adjust("1 millis")
-        yield* put(store, draft(`new ${seen.length}`))
-        yield* store.update(ada, id("moved"), { importance: seen.length / 1_000 })
-        yield* put(store, draft("foreign", { scope: { userId: "bob" } }), bob)
-        yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the record that the cursor names is gone
-        if (page.next === undefined) break
-      }
-      assert.lengthOf(new Set(seen), seen.length)
-      assert.includeMembers(seen, drafts.map(({ body }) => body))
-      assert.isFalse(seen.some((body) => body.startsWith("new") || body === "foreign"))
-    })),
+  law(
+    "the pages of a list contain every unchanged record exactly once while other fibers write",
+    (store) =>
+      Effect.gen(function*() {
+        const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))
+        for (const one of drafts) {
+          yield* put(store, one)
+          yield* TestClock.adjust("1 millis")
+        }
+        yield* put(store, draft("moved", { id: id("moved") }))
+        const seen: Array<string> = []
+        for (
+          let page = yield* store.list(ada, { limit: 4 });;
+          page = yield* store.list(ada, { limit: 4, after: page.next })
+        ) {
+          seen.push(...page.items.map(({ body }) => body))
+          yield* TestClock.adjust("1 millis")
+          yield* put(store, draft(`new ${seen.length}`))
+          yield* store.update(ada, id("moved"), { importance: seen.length / 1_000 })
+          yield* put(store, draft("foreign", { scope: { userId: "bob" } }), bob)
+          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the record that the cursor names is gone
+          if (page.next === undefined) break
+        }
+        assert.lengthOf(new Set(seen), seen.length)
+        assert.includeMembers(seen, drafts.map(({ body }) => body))
+        assert.isFalse(seen.some((body) => body.startsWith("new") || body === "foreign"))
+      })
+  ),
 
-  law("the pages of a list contain each record once, even if all have the same timestamp", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(ada, Array.from({ length: 23 }, (_, n) => draft(String(n))))
-      for (const limit of [1, 5, 22, 23, 1_000]) assert.lengthOf(new Set(yield* pages(store, ada, { limit })), 23)
-    })),
+  law(
+    "the pages of a list contain each record once, even if all have the same timestamp",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Array.from({ length: 23 }, (_, n) => draft(String(n))))
+        for (const limit of [1, 5, 22, 23, 1_000]) assert.lengthOf(new Set(yield* pages(store, ada, { limit })), 23)
+      })
+  ),
 
   law("stream returns the records of all pages of list, in the same order", (store) =>
     Effect.gen(function*() {
@@ -87,34 +96,37 @@ export const laws: ReadonlyArray<Law> = [
       yield* refuses("invalid_draft", Stream.runDrain(store.stream(ada, { limit: 0 })))
     })),
 
-  law("list refuses a cursor of another viewer or another filter, and a string that is no cursor", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(
-        system,
-        ["ada", "bob"].flatMap((userId) =>
-          Array.from({ length: 3 }, (_, n) => draft(`${userId} ${n}`, { scope: { userId }, tags: ["t"] }))
+  law(
+    "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(
+          system,
+          ["ada", "bob"].flatMap((userId) =>
+            Array.from({ length: 3 }, (_, n) => draft(`${userId} ${n}`, { scope: { userId }, tags: ["t"] }))
+          )
         )
-      )
-      const { next } = yield* store.list(ada, { limit: 1 })
-      assert.isDefined(next)
-      const foreign: ReadonlyArray<readonly [Viewer.Any, MemoryFilter]> = [
-        [bob, { limit: 1, after: next }],
-        [Viewer.make({ userId: "ada", reach: "within" }), { limit: 1, after: next }],
-        [Viewer.make({ userId: "ada", tenant: "elsewhere" }), { limit: 1, after: next }],
-        [system, { limit: 1, after: next }],
-        [ada, { limit: 1, tags: ["t"], after: next }],
-        [ada, { limit: 1, asOf: 0, after: next }],
-        ...["", "x", `${next}x`, next!.slice(1), "null", "{}", "AAAA", "\u{1f600}", "0".repeat(10_000)].map((text) =>
-          [ada, { limit: 1, after: Cursor.make(text) }] as const
-        )
-      ]
-      for (const [viewer, filter] of foreign) {
-        const { detail } = yield* refuses("invalid_draft", store.list(viewer, filter))
-        assert.include(detail.issues.join(), "after")
-      }
-      assert.lengthOf((yield* store.list(ada, { limit: 1, after: next })).items, 1)
-      assert.isTrue(Schema.is(Cursor)(next))
-    }))
+        const { next } = yield* store.list(ada, { limit: 1 })
+        assert.isDefined(next)
+        const foreign: ReadonlyArray<readonly [Viewer.Any, MemoryFilter]> = [
+          [bob, { limit: 1, after: next }],
+          [Viewer.make({ userId: "ada", reach: "within" }), { limit: 1, after: next }],
+          [Viewer.make({ userId: "ada", tenant: "elsewhere" }), { limit: 1, after: next }],
+          [system, { limit: 1, after: next }],
+          [ada, { limit: 1, tags: ["t"], after: next }],
+          [ada, { limit: 1, asOf: 0, after: next }],
+          ...["", "x", `${next}x`, next!.slice(1), "null", "{}", "AAAA", "\u{1f600}", "0".repeat(10_000)].map((text) =>
+            [ada, { limit: 1, after: Cursor.make(text) }] as const
+          )
+        ]
+        for (const [viewer, filter] of foreign) {
+          const { detail } = yield* refuses("invalid_draft", store.list(viewer, filter))
+          assert.include(detail.issues.join(), "after")
+        }
+        assert.lengthOf((yield* store.list(ada, { limit: 1, after: next })).items, 1)
+        assert.isTrue(Schema.is(Cursor)(next))
+      })
+  )
 ]
 
 /** Lists page by page, to the end. */

@@ -151,15 +151,18 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the error for an invalid draft names every invalid field, not only the first", (store) =>
-    Effect.gen(function*() {
-      const { detail } = yield* refuses(
-        "invalid_draft",
-        store.put(ada, [draft("x", { summary: "", tags: [long(65)], importance: 2 })])
-      )
-      for (const field of ["summary", "tags", "importance"]) assert.include(detail.issues.join("\n"), field)
-      assert.isAtLeast(detail.issues.length, 3)
-    })),
+  law(
+    "the error for an invalid draft names every invalid field, not only the first",
+    (store) =>
+      Effect.gen(function*() {
+        const { detail } = yield* refuses(
+          "invalid_draft",
+          store.put(ada, [draft("x", { summary: "", tags: [long(65)], importance: 2 })])
+        )
+        for (const field of ["summary", "tags", "importance"]) assert.include(detail.issues.join("\n"), field)
+        assert.isAtLeast(detail.issues.length, 3)
+      })
+  ),
 
   law("update refuses an invalid patch and changes nothing", (store) =>
     Effect.gen(function*() {

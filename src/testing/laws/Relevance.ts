@@ -151,21 +151,24 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the weights of a query decide the order and minScore among records that match its text equally", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(ada, [
-        draft("green tea, one", { importance: 0.9 }),
-        draft("green tea, two", { importance: 0.1 }),
-        draft("green tea, too", { importance: 0.5 })
-      ])
-      const weighed = (importance: number, minScore = 0) =>
-        Effect.map(
-          store.search(ada, { text: "green", minScore, weights: { lexical: 0.5, importance } }),
-          ({ hits }) => hits.map(({ record }) => record.body)
-        )
-      assert.deepStrictEqual(yield* weighed(1), ["green tea, one", "green tea, too", "green tea, two"])
-      assert.deepStrictEqual(yield* weighed(1, 0.6), ["green tea, one", "green tea, too"])
-    })),
+  law(
+    "the weights of a query decide the order and minScore among records that match its text equally",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [
+          draft("green tea, one", { importance: 0.9 }),
+          draft("green tea, two", { importance: 0.1 }),
+          draft("green tea, too", { importance: 0.5 })
+        ])
+        const weighed = (importance: number, minScore = 0) =>
+          Effect.map(
+            store.search(ada, { text: "green", minScore, weights: { lexical: 0.5, importance } }),
+            ({ hits }) => hits.map(({ record }) => record.body)
+          )
+        assert.deepStrictEqual(yield* weighed(1), ["green tea, one", "green tea, too", "green tea, two"])
+        assert.deepStrictEqual(yield* weighed(1, 0.6), ["green tea, one", "green tea, too"])
+      })
+  ),
 
   law(
     "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",

@@ -248,52 +248,55 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("whyNot returns the reason that keeps a record out of a search, and None for a hit", (store) =>
-    Effect.gen(function*() {
-      yield* TestClock.adjust("1 second")
-      const { id: tea } = yield* put(store, draft("green tea", { tags: ["hot"], data: { n: 1 } }), ada, { trust: 2 })
-      yield* put(store, draft("tea of many words, not one of which says the colour"))
-      yield* put(store, draft("of many more words, among them tea, not one of which says the colour"))
-      const cases: ReadonlyArray<readonly [MemoryQuery, Absence | undefined]> = [
-        [{}, undefined],
-        [{ text: "green tea" }, undefined],
-        [{ asOf: 0 }, "not_valid_then"],
-        [{ scope: { userId: "bob" } }, "scope"],
-        [{ kinds: ["user"] }, "kind"],
-        [{ tags: ["cold"] }, "tags"],
-        [{ ids: [id("nobody")] }, "ids"],
-        [{ createdAt: { until: 1_000 } }, "time"],
-        [{ validAt: { from: 1_001 } }, "time"],
-        [{ minImportance: 0.6 }, "importance"],
-        [{ maxTrust: 1 }, "trust"],
-        [{ where: { "data.n": { eq: 2 } } }, "where"],
-        [{ text: "coffee" }, "no_match"],
-        [{ text: "the" }, "no_match"],
-        [{ text: "words", kinds: ["user"] }, "kind"]
-      ]
-      for (const [query, absence] of cases) {
+  law(
+    "whyNot returns the reason that keeps a record out of a search, and None for a hit",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.adjust("1 second")
+        const { id: tea } = yield* put(store, draft("green tea", { tags: ["hot"], data: { n: 1 } }), ada, { trust: 2 })
+        yield* put(store, draft("tea of many words, not one of which says the colour"))
+        yield* put(store, draft("of many more words, among them tea, not one of which says the colour"))
+        const cases: ReadonlyArray<readonly [MemoryQuery, Absence | undefined]> = [
+          [{}, undefined],
+          [{ text: "green tea" }, undefined],
+          [{ asOf: 0 }, "not_valid_then"],
+          [{ scope: { userId: "bob" } }, "scope"],
+          [{ kinds: ["user"] }, "kind"],
+          [{ tags: ["cold"] }, "tags"],
+          [{ ids: [id("nobody")] }, "ids"],
+          [{ createdAt: { until: 1_000 } }, "time"],
+          [{ validAt: { from: 1_001 } }, "time"],
+          [{ minImportance: 0.6 }, "importance"],
+          [{ maxTrust: 1 }, "trust"],
+          [{ where: { "data.n": { eq: 2 } } }, "where"],
+          [{ text: "coffee" }, "no_match"],
+          [{ text: "the" }, "no_match"],
+          [{ text: "words", kinds: ["user"] }, "kind"]
+        ]
+        for (const [query, absence] of cases) {
+          assert.deepStrictEqual(
+            yield* whyNot(store, ada, tea, query),
+            absence ?? "hit",
+            JSON.stringify(query)
+          )
+          assert.strictEqual((yield* found(store, ada, query)).includes("green tea"), absence === undefined)
+        }
+        assert.deepStrictEqual(yield* whyNot(store, ada, id("nobody"), {}), "absent")
+        assert.strictEqual(yield* whyNot(store, system, tea, {}), "hit")
+        const [first, second] = (yield* store.search(ada, { text: "tea" })).hits
         assert.deepStrictEqual(
-          yield* whyNot(store, ada, tea, query),
-          absence ?? "hit",
-          JSON.stringify(query)
+          yield* whyNot(store, ada, second!.record.id, { text: "tea", limit: 1 }),
+          "beyond_limit"
         )
-        assert.strictEqual((yield* found(store, ada, query)).includes("green tea"), absence === undefined)
-      }
-      assert.deepStrictEqual(yield* whyNot(store, ada, id("nobody"), {}), "absent")
-      assert.strictEqual(yield* whyNot(store, system, tea, {}), "hit")
-      const [first, second] = (yield* store.search(ada, { text: "tea" })).hits
-      assert.deepStrictEqual(
-        yield* whyNot(store, ada, second!.record.id, { text: "tea", limit: 1 }),
-        "beyond_limit"
-      )
-      assert.deepStrictEqual(
-        yield* whyNot(store, ada, second!.record.id, { text: "tea", minScore: first!.score }),
-        "below_min_score"
-      )
-      const last = (yield* store.search(ada, { text: "tea" })).hits[2]!.record.id
-      assert.deepStrictEqual(
-        yield* whyNot(store, ada, last, { text: "tea", budget: 1 }),
-        "beyond_budget"
-      )
-    }))
+        assert.deepStrictEqual(
+          yield* whyNot(store, ada, second!.record.id, { text: "tea", minScore: first!.score }),
+          "below_min_score"
+        )
+        const last = (yield* store.search(ada, { text: "tea" })).hits[2]!.record.id
+        assert.deepStrictEqual(
+          yield* whyNot(store, ada, last, { text: "tea", budget: 1 }),
+          "beyond_budget"
+        )
+      })
+  )
 ]

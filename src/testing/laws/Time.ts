@@ -88,23 +88,26 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("list and search omit a closed record unless `closed: true` is given; get returns it", (store) =>
-    Effect.gen(function*() {
-      const { id } = yield* put(store, fact("Lives in Bern"))
-      yield* TestClock.adjust("1 second")
-      const closed = yield* store.update(ada, id, { invalidAt: 1_000 })
-      assert.deepStrictEqual(yield* listed(store, ada), [])
-      assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), [])
-      assert.deepStrictEqual(yield* whyNot(store, ada, id, { text: "Bern" }), "not_valid_then")
-      assert.deepStrictEqual(yield* get(store, ada, id), closed)
-      assert.deepStrictEqual(yield* listed(store, ada, { closed: true }), ["Lives in Bern"])
-      assert.deepStrictEqual(yield* found(store, ada, { closed: true, text: "Bern" }), ["Lives in Bern"])
-      assert.deepStrictEqual(yield* whyNot(store, ada, id, { closed: true, text: "Bern" }), "hit")
-      yield* put(store, fact("Will live in Rome", { validAt: 2_000 }))
-      assert.deepStrictEqual(yield* listed(store, ada, { closed: true }), ["Lives in Bern"])
-      yield* store.update(ada, id, { invalidAt: null })
-      assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), ["Lives in Bern"])
-    })),
+  law(
+    "list and search omit a closed record unless `closed: true` is given; get returns it",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, fact("Lives in Bern"))
+        yield* TestClock.adjust("1 second")
+        const closed = yield* store.update(ada, id, { invalidAt: 1_000 })
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+        assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), [])
+        assert.deepStrictEqual(yield* whyNot(store, ada, id, { text: "Bern" }), "not_valid_then")
+        assert.deepStrictEqual(yield* get(store, ada, id), closed)
+        assert.deepStrictEqual(yield* listed(store, ada, { closed: true }), ["Lives in Bern"])
+        assert.deepStrictEqual(yield* found(store, ada, { closed: true, text: "Bern" }), ["Lives in Bern"])
+        assert.deepStrictEqual(yield* whyNot(store, ada, id, { closed: true, text: "Bern" }), "hit")
+        yield* put(store, fact("Will live in Rome", { validAt: 2_000 }))
+        assert.deepStrictEqual(yield* listed(store, ada, { closed: true }), ["Lives in Bern"])
+        yield* store.update(ada, id, { invalidAt: null })
+        assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), ["Lives in Bern"])
+      })
+  ),
 
   law(
     "list as System returns records whatever their valid time; asOf narrows it to those valid then",
@@ -120,26 +123,29 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("expired, closed and invisible records do not use up the limit of list and search", (store) =>
-    Effect.gen(function*() {
-      const crowd = Array.from({ length: 1_000 }, (_, n) =>
-        draft(`tea ${n}`, [{ expiresAt: 1_000 }, { invalidAt: 500 }, { scope: { userId: "bob" } }][n % 3]))
-      yield* put(store, draft("tea, the one"))
-      yield* TestClock.adjust("1 millis")
-      yield* store.put(system, crowd)
-      yield* TestClock.adjust("1 second")
-      for (const query of [{ limit: 1 }, { limit: 1, text: "tea" }]) {
-        const { hits, leftOut } = yield* store.search(ada, query)
-        assert.deepStrictEqual(
-          hits.map(({ record }) =>
-            record.body
-          ),
-          ["tea, the one"]
+  law(
+    "expired, closed and invisible records do not use up the limit of list and search",
+    (store) =>
+      Effect.gen(function*() {
+        const crowd = Array.from(
+          { length: 1_000 },
+          (_, n) => draft(`tea ${n}`, [{ expiresAt: 1_000 }, { invalidAt: 500 }, { scope: { userId: "bob" } }][n % 3])
         )
-        assert.deepEqual({ ...leftOut }, { limit: 0, budget: 0, folded: 0 })
-      }
-      const page = yield* store.list(ada, { limit: 1 })
-      assert.lengthOf(page.items, 1)
-      assert.isUndefined(page.next)
-    }))
+        yield* put(store, draft("tea, the one"))
+        yield* TestClock.adjust("1 millis")
+        yield* store.put(system, crowd)
+        yield* TestClock.adjust("1 second")
+        for (const query of [{ limit: 1 }, { limit: 1, text: "tea" }]) {
+          const { hits, leftOut } = yield* store.search(ada, query)
+          assert.deepStrictEqual(
+            hits.map(({ record }) => record.body),
+            ["tea, the one"]
+          )
+          assert.deepEqual({ ...leftOut }, { limit: 0, budget: 0, folded: 0 })
+        }
+        const page = yield* store.list(ada, { limit: 1 })
+        assert.lengthOf(page.items, 1)
+        assert.isUndefined(page.next)
+      })
+  )
 ]

@@ -57,21 +57,24 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the scope of a filter narrows list and search to that scope and narrower ones, and never shows more than the viewer sees", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
-      const seen = (viewer: Viewer.Any, scope: MemoryScope) =>
-        Effect.gen(function*() {
-          const list = (yield* listed(store, viewer, { scope })).sort()
-          assert.deepStrictEqual((yield* found(store, viewer, { scope })).sort(), list)
-          return list
-        })
-      assert.deepStrictEqual(yield* seen(system, { userId: "ada" }), ["ada", "ada pilot", "ada session"])
-      assert.deepStrictEqual(yield* seen(system, "global"), ["global"])
-      assert.deepStrictEqual(yield* seen(ada, { userId: "ada" }), ["ada"])
-      assert.deepStrictEqual(yield* seen(ada, { userId: "bob" }), [])
-      assert.deepStrictEqual(yield* seen(Viewer.make({ userId: "ada", reach: "within" }), "global"), [])
-    })),
+  law(
+    "the scope of a filter narrows list and search to that scope and narrower ones, and never shows more than the viewer sees",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
+        const seen = (viewer: Viewer.Any, scope: MemoryScope) =>
+          Effect.gen(function*() {
+            const list = (yield* listed(store, viewer, { scope })).sort()
+            assert.deepStrictEqual((yield* found(store, viewer, { scope })).sort(), list)
+            return list
+          })
+        assert.deepStrictEqual(yield* seen(system, { userId: "ada" }), ["ada", "ada pilot", "ada session"])
+        assert.deepStrictEqual(yield* seen(system, "global"), ["global"])
+        assert.deepStrictEqual(yield* seen(ada, { userId: "ada" }), ["ada"])
+        assert.deepStrictEqual(yield* seen(ada, { userId: "bob" }), [])
+        assert.deepStrictEqual(yield* seen(Viewer.make({ userId: "ada", reach: "within" }), "global"), [])
+      })
+  ),
 
   law("ids of a scope are compared byte for byte after NFC normalisation", (store) =>
     Effect.gen(function*() {
@@ -86,42 +89,45 @@ export const laws: ReadonlyArray<Law> = [
       }
     })),
 
-  law("users, agents and tenants whose ids differ only in case, width or punctuation do not share records", (store) =>
-    Effect.gen(function*() {
-      const users = [
-        "Bob",
-        "bob",
-        "BOB",
-        "con",
-        "nul.txt",
-        "ｂob",
-        "a@b.c",
-        "a_b.c",
-        "a b",
-        "a%20b",
-        "~bob",
-        "org/ada",
-        "AC/DC",
-        "https://example.org/users/ada?tab=1#top",
-        "../../etc/passwd",
-        "/",
-        "-",
-        "ß",
-        "ss",
-        "x".repeat(256)
-      ]
-      for (const userId of users) {
-        yield* put(store, fact("Tea", { scope: { userId } }), Viewer.make({ userId }))
-        yield* put(store, fact("Tea", { scope: { agentId: userId } }), Viewer.make({ agentId: userId }))
-        yield* put(store, fact(userId), Viewer.system(userId))
-      }
-      for (const userId of users) {
-        assert.lengthOf(yield* listed(store, Viewer.make({ userId })), 1)
-        assert.lengthOf(yield* listed(store, Viewer.make({ agentId: userId })), 1)
-        assert.deepStrictEqual(yield* listed(store, Viewer.system(userId)), [userId])
-      }
-      assert.lengthOf(yield* listed(store, system, { limit: 100 }), users.length * 2)
-    })),
+  law(
+    "users, agents and tenants whose ids differ only in case, width or punctuation do not share records",
+    (store) =>
+      Effect.gen(function*() {
+        const users = [
+          "Bob",
+          "bob",
+          "BOB",
+          "con",
+          "nul.txt",
+          "ｂob",
+          "a@b.c",
+          "a_b.c",
+          "a b",
+          "a%20b",
+          "~bob",
+          "org/ada",
+          "AC/DC",
+          "https://example.org/users/ada?tab=1#top",
+          "../../etc/passwd",
+          "/",
+          "-",
+          "ß",
+          "ss",
+          "x".repeat(256)
+        ]
+        for (const userId of users) {
+          yield* put(store, fact("Tea", { scope: { userId } }), Viewer.make({ userId }))
+          yield* put(store, fact("Tea", { scope: { agentId: userId } }), Viewer.make({ agentId: userId }))
+          yield* put(store, fact(userId), Viewer.system(userId))
+        }
+        for (const userId of users) {
+          assert.lengthOf(yield* listed(store, Viewer.make({ userId })), 1)
+          assert.lengthOf(yield* listed(store, Viewer.make({ agentId: userId })), 1)
+          assert.deepStrictEqual(yield* listed(store, Viewer.system(userId)), [userId])
+        }
+        assert.lengthOf(yield* listed(store, system, { limit: 100 }), users.length * 2)
+      })
+  ),
 
   law(
     "an id with a slash is one id of a scope, and never the same as a scope of several ids",
@@ -226,26 +232,32 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a record put under the id of a purged record of another scope has a use count of 0", (store) =>
-    Effect.gen(function*() {
-      const again = id("again")
-      yield* store.put(ada, [draft("hers", { id: again })])
-      yield* store.touch(ada, [again])
-      assert.strictEqual((yield* store.uses(ada, [again]))[0]?.count, 1)
-      yield* store.forget(ada, [again], { purge: true })
-      yield* store.put(bob, [draft("his", { id: again, scope: { userId: "bob" } })])
-      assert.deepEqual(yield* store.uses(bob, [again]), [{ count: 0 }])
-      yield* store.touch(bob, [again])
-      assert.strictEqual((yield* store.uses(bob, [again]))[0]?.count, 1)
-    })),
+  law(
+    "a record put under the id of a purged record of another scope has a use count of 0",
+    (store) =>
+      Effect.gen(function*() {
+        const again = id("again")
+        yield* store.put(ada, [draft("hers", { id: again })])
+        yield* store.touch(ada, [again])
+        assert.strictEqual((yield* store.uses(ada, [again]))[0]?.count, 1)
+        yield* store.forget(ada, [again], { purge: true })
+        yield* store.put(bob, [draft("his", { id: again, scope: { userId: "bob" } })])
+        assert.deepEqual(yield* store.uses(bob, [again]), [{ count: 0 }])
+        yield* store.touch(bob, [again])
+        assert.strictEqual((yield* store.uses(bob, [again]))[0]?.count, 1)
+      })
+  ),
 
-  law("a draft equal to another user's record is no duplicate and creates a record of its own", (store) =>
-    Effect.gen(function*() {
-      const hers = yield* put(store, fact("Tea"))
-      const [his] = yield* store.put(bob, [fact("Tea", { scope: { userId: "bob" } })])
-      assert.strictEqual(his?.outcome, "created")
-      assert.notStrictEqual(his?.record.id, hers.id)
-    })),
+  law(
+    "a draft equal to another user's record is no duplicate and creates a record of its own",
+    (store) =>
+      Effect.gen(function*() {
+        const hers = yield* put(store, fact("Tea"))
+        const [his] = yield* store.put(bob, [fact("Tea", { scope: { userId: "bob" } })])
+        assert.strictEqual(his?.outcome, "created")
+        assert.notStrictEqual(his?.record.id, hers.id)
+      })
+  ),
 
   law(
     "scores, order, leftOut and whyNot are those of a store without the records that the viewer does not see",

@@ -135,41 +135,44 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("update changes only the fields of the patch: undefined leaves a field as it is, null removes it", (store) =>
-    Effect.gen(function*() {
-      const before = yield* put(store, { ...whole, scope: { userId: "ada" } }, ada, { origin: "import", trust: 2 })
-      yield* TestClock.adjust("1 second")
-      const after = yield* store.update(ada, before.id, {
-        summary: undefined,
-        body: "Oolong",
-        confidence: null,
-        invalidAt: null,
-        expiresAt: null,
-        importance: 0
-      })
-      const { confidence: _, expiresAt: _e, invalidAt: _i, ...kept } = { ...before }
-      assert.deepEqual({ ...after }, { ...kept, body: "Oolong", importance: 0, updatedAt: 1_000, revision: 2 })
-      assert.deepStrictEqual(yield* get(store, ada, before.id), after)
+  law(
+    "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
+    (store) =>
+      Effect.gen(function*() {
+        const before = yield* put(store, { ...whole, scope: { userId: "ada" } }, ada, { origin: "import", trust: 2 })
+        yield* TestClock.adjust("1 second")
+        const after = yield* store.update(ada, before.id, {
+          summary: undefined,
+          body: "Oolong",
+          confidence: null,
+          invalidAt: null,
+          expiresAt: null,
+          importance: 0
+        })
+        const { confidence: _, expiresAt: _e, invalidAt: _i, ...kept } = { ...before }
+        assert.deepEqual({ ...after }, { ...kept, body: "Oolong", importance: 0, updatedAt: 1_000, revision: 2 })
+        assert.deepStrictEqual(yield* get(store, ada, before.id), after)
 
-      const again = yield* store.update(ada, before.id, {
-        tags: [],
-        links: [],
-        data: {},
-        metadata: { n: 1 },
-        supersededBy: id("kettle"),
-        confidence: 0.1
+        const again = yield* store.update(ada, before.id, {
+          tags: [],
+          links: [],
+          data: {},
+          metadata: { n: 1 },
+          supersededBy: id("kettle"),
+          confidence: 0.1
+        })
+        assert.deepEqual({ ...again }, {
+          ...after,
+          tags: [],
+          links: [],
+          data: {},
+          metadata: { n: 1 },
+          supersededBy: id("kettle"),
+          confidence: 0.1,
+          revision: 3
+        })
       })
-      assert.deepEqual({ ...again }, {
-        ...after,
-        tags: [],
-        links: [],
-        data: {},
-        metadata: { n: 1 },
-        supersededBy: id("kettle"),
-        confidence: 0.1,
-        revision: 3
-      })
-    })),
+  ),
 
   law(
     "update of the body also updates a derived summary, and leaves a given summary as it is",
@@ -241,26 +244,29 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("writes to instructions fail with read_only unless their origin is instructions", (store) =>
-    Effect.gen(function*() {
-      const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
-      yield* put(store, rules, ada, { origin: "instructions", trust: 0 })
-      for (
-        const call of [
-          store.put(ada, [draft("Deploy!", { id: id("rules") })]),
-          store.update(ada, id("rules"), { body: "Deploy!" }),
-          store.forget(ada, [id("rules")]),
-          store.forget(ada, [id("rules")], { purge: true }),
-          store.apply(ada, [{ _tag: "Restore", id: id("rules"), revision: 0 }])
-        ]
-      ) yield* refuses<"read_only", unknown>("read_only", call)
-      assert.deepStrictEqual(yield* listed(store, ada), ["No deploys on Fridays"])
+  law(
+    "writes to instructions fail with read_only unless their origin is instructions",
+    (store) =>
+      Effect.gen(function*() {
+        const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
+        yield* put(store, rules, ada, { origin: "instructions", trust: 0 })
+        for (
+          const call of [
+            store.put(ada, [draft("Deploy!", { id: id("rules") })]),
+            store.update(ada, id("rules"), { body: "Deploy!" }),
+            store.forget(ada, [id("rules")]),
+            store.forget(ada, [id("rules")], { purge: true }),
+            store.apply(ada, [{ _tag: "Restore", id: id("rules"), revision: 0 }])
+          ]
+        ) yield* refuses<"read_only", unknown>("read_only", call)
+        assert.deepStrictEqual(yield* listed(store, ada), ["No deploys on Fridays"])
 
-      yield* put(store, { ...rules, body: "Nor on Mondays" }, ada, { origin: "instructions", trust: 0 })
-      assert.deepStrictEqual(yield* listed(store, ada), ["Nor on Mondays"])
-      const forgotten = yield* store.apply(ada, [{ _tag: "Forget", id: id("rules") }], { origin: "instructions" })
-      assert.strictEqual(forgotten[0]?.outcome, "forgotten")
-    })),
+        yield* put(store, { ...rules, body: "Nor on Mondays" }, ada, { origin: "instructions", trust: 0 })
+        assert.deepStrictEqual(yield* listed(store, ada), ["Nor on Mondays"])
+        const forgotten = yield* store.apply(ada, [{ _tag: "Forget", id: id("rules") }], { origin: "instructions" })
+        assert.strictEqual(forgotten[0]?.outcome, "forgotten")
+      })
+  ),
 
   law(
     "the id of forgotten instructions can be put, purged and restored only with origin instructions",

@@ -86,57 +86,69 @@ describe("a federation", () => {
       })
   )
 
-  law("returns links and [[wikilinks]] from one store to another, at both ends", notesAndFacts, (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea"))
-      const link = { type: "likes", weight: 1 }
-      const likes = yield* put(store, fact("likes it", { links: [{ to: tea.id, ...link }] }))
-      const names = yield* put(store, fact("as in [[tea]]"))
-      assert.deepStrictEqual((yield* store.links(ada, likes.id)).to, [{ id: tea.id, ...link }])
-      const { from } = yield* store.links(ada, tea.id)
-      assert.sameDeepMembers(Array.from(from), [{ id: likes.id, ...link }, {
-        id: names.id,
-        type: "wikilink",
-        weight: 1
-      }])
-      assert.deepStrictEqual(yield* store.links(bob, tea.id), { to: [], from: [] })
-    }))
+  law(
+    "returns links and [[wikilinks]] from one store to another, at both ends",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea"))
+        const link = { type: "likes", weight: 1 }
+        const likes = yield* put(store, fact("likes it", { links: [{ to: tea.id, ...link }] }))
+        const names = yield* put(store, fact("as in [[tea]]"))
+        assert.deepStrictEqual((yield* store.links(ada, likes.id)).to, [{ id: tea.id, ...link }])
+        const { from } = yield* store.links(ada, tea.id)
+        assert.sameDeepMembers(Array.from(from), [{ id: likes.id, ...link }, {
+          id: names.id,
+          type: "wikilink",
+          weight: 1
+        }])
+        assert.deepStrictEqual(yield* store.links(bob, tea.id), { to: [], from: [] })
+      })
+  )
 
-  law("attaches a vector in each store that holds the text", notesAndFacts, (store, federated) =>
-    Effect.gen(function*() {
-      yield* store.put(ada, [draft("tea"), fact("milk"), fact("tea")])
-      const vectors = Option.getOrThrow(store.vectors)
-      const of = (name: string) => Effect.map(within(federated, name), ({ vectors }) => Option.getOrThrow(vectors))
-      assert.lengthOf(yield* vectors.pending("default", "m"), 2)
-      assert.lengthOf(yield* vectors.pending("default", "m", 1), 1)
-      const hash = (body: string) => textHash({ summary: "", summaryDerived: true, body })
-      yield* vectors.attach("default", "m", [[hash("tea"), Float32Array.of(1, 0)], [
-        hash("milk"),
-        Float32Array.of(0, 1)
-      ]])
-      assert.deepStrictEqual(yield* vectors.pending("default", "m"), [])
-      const read = (of: MemoryStore.Vectors) =>
-        Effect.map(of.read("default", "m", [hash("milk"), hash("tea")]), (all) => all.map(Option.isSome))
-      assert.deepStrictEqual(yield* read(vectors), [true, true])
-      assert.deepStrictEqual(yield* read(yield* of("notes")), [false, true])
-      assert.deepStrictEqual(yield* read(yield* of("facts")), [true, true])
-      const embedding = { model: "m", vector: [0, 1] }
-      assert.deepStrictEqual(yield* found(store, ada, { embedding, mode: "vector" }), ["milk"])
-    }))
+  law(
+    "attaches a vector in each store that holds the text",
+    notesAndFacts,
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [draft("tea"), fact("milk"), fact("tea")])
+        const vectors = Option.getOrThrow(store.vectors)
+        const of = (name: string) => Effect.map(within(federated, name), ({ vectors }) => Option.getOrThrow(vectors))
+        assert.lengthOf(yield* vectors.pending("default", "m"), 2)
+        assert.lengthOf(yield* vectors.pending("default", "m", 1), 1)
+        const hash = (body: string) => textHash({ summary: "", summaryDerived: true, body })
+        yield* vectors.attach("default", "m", [[hash("tea"), Float32Array.of(1, 0)], [
+          hash("milk"),
+          Float32Array.of(0, 1)
+        ]])
+        assert.deepStrictEqual(yield* vectors.pending("default", "m"), [])
+        const read = (of: MemoryStore.Vectors) =>
+          Effect.map(of.read("default", "m", [hash("milk"), hash("tea")]), (all) => all.map(Option.isSome))
+        assert.deepStrictEqual(yield* read(vectors), [true, true])
+        assert.deepStrictEqual(yield* read(yield* of("notes")), [false, true])
+        assert.deepStrictEqual(yield* read(yield* of("facts")), [true, true])
+        const embedding = { model: "m", vector: [0, 1] }
+        assert.deepStrictEqual(yield* found(store, ada, { embedding, mode: "vector" }), ["milk"])
+      })
+  )
 
-  law("keeps tenants apart in every store, and lists the tenants of all", notesAndFacts, (store) =>
-    Effect.gen(function*() {
-      const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
-      yield* put(store, draft("here", { id: id("x") }))
-      yield* put(store, fact("there", { id: id("x") }), elsewhere)
-      assert.strictEqual((yield* the(store, ada, id("x"))).body, "here")
-      assert.strictEqual((yield* the(store, elsewhere, id("x"))).body, "there")
-      assert.deepStrictEqual(yield* listed(store, elsewhere), ["there"])
-      assert.deepStrictEqual(yield* found(store, ada, {}), ["here"])
-      assert.deepStrictEqual(Array.from(yield* store.tenants).sort(), ["default", "elsewhere"])
-      yield* store.forget(elsewhere, [id("x")], { purge: true })
-      assert.deepStrictEqual(yield* store.tenants, ["default"])
-    }))
+  law(
+    "keeps tenants apart in every store, and lists the tenants of all",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+        yield* put(store, draft("here", { id: id("x") }))
+        yield* put(store, fact("there", { id: id("x") }), elsewhere)
+        assert.strictEqual((yield* the(store, ada, id("x"))).body, "here")
+        assert.strictEqual((yield* the(store, elsewhere, id("x"))).body, "there")
+        assert.deepStrictEqual(yield* listed(store, elsewhere), ["there"])
+        assert.deepStrictEqual(yield* found(store, ada, {}), ["here"])
+        assert.deepStrictEqual(Array.from(yield* store.tenants).sort(), ["default", "elsewhere"])
+        yield* store.forget(elsewhere, [id("x")], { purge: true })
+        assert.deepStrictEqual(yield* store.tenants, ["default"])
+      })
+  )
 
   law(
     "answers every call on an invisible record as for one that does not exist",
@@ -252,22 +264,26 @@ describe("stores attached to a federation", () => {
       assert.lengthOf((yield* federated.stores).filter(({ name }) => name === "x"), 1)
     }))
 
-  law("are heard by subscribers until they are detached", mirrored, (store, federated) =>
-    Effect.gen(function*() {
-      const heard = yield* listen(store, ada)
-      const shelf = yield* Layer.build(MemoryStore.layerInMemory)
-      const scope = yield* Scope.make()
-      yield* Scope.extend(federated.attach("extra", { layer: Layer.succeedContext(shelf) }), scope)
-      yield* heard
-      const extra = Context.get(shelf, MemoryStore.MemoryStore)
-      const tea = yield* put(extra, draft("tea"))
-      const [told] = yield* heard
-      assert.deepEqual(told, { _tag: "Written", record: tea, by: "here" })
-      yield* Scope.close(scope, Exit.void)
-      yield* heard
-      yield* put(extra, draft("too late"))
-      assert.deepEqual(yield* heard, [])
-    }))
+  law(
+    "have their changes emitted to subscribers until they are detached",
+    mirrored,
+    (store, federated) =>
+      Effect.gen(function*() {
+        const heard = yield* listen(store, ada)
+        const shelf = yield* Layer.build(MemoryStore.layerInMemory)
+        const scope = yield* Scope.make()
+        yield* Scope.extend(federated.attach("extra", { layer: Layer.succeedContext(shelf) }), scope)
+        yield* heard
+        const extra = Context.get(shelf, MemoryStore.MemoryStore)
+        const tea = yield* put(extra, draft("tea"))
+        const [told] = yield* heard
+        assert.deepEqual(told, { _tag: "Written", record: tea, by: "here" })
+        yield* Scope.close(scope, Exit.void)
+        yield* heard
+        yield* put(extra, draft("too late"))
+        assert.deepEqual(yield* heard, [])
+      })
+  )
 
   law("and detached during searches cause no search to fail", mirrored, (store, federated) =>
     Effect.gen(function*() {

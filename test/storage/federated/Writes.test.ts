@@ -186,24 +186,32 @@ describe("a batch over several stores of a federation", () => {
       assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
     }))
 
-  law("lets a later mutation find a record that an earlier one put", notesAndFacts, (store, federated) =>
-    Effect.gen(function*() {
-      const named = Put(fact("tea", { id: id("tea") }))
-      yield* store.apply(ada, [Put(draft("note")), named, update(id("tea"), "green tea")])
-      assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
-    }))
+  law(
+    "lets a later mutation find a record that an earlier one put",
+    notesAndFacts,
+    (store, federated) =>
+      Effect.gen(function*() {
+        const named = Put(fact("tea", { id: id("tea") }))
+        yield* store.apply(ada, [Put(draft("note")), named, update(id("tea"), "green tea")])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
+      })
+  )
 
-  law("with a mutation that one store refuses changes nothing in any", notesAndFacts, (store) =>
-    Effect.gen(function*() {
-      const note = yield* put(store, draft("note"))
-      for (
-        const late of [{ ...update(id("nobody"), "x") }, Put(fact("x", { scope: { userId: "bob" } })), Put(fact(" "))]
-      ) {
-        yield* Effect.flip(store.apply(ada, [update(note.id, "changed"), Put(fact("fine")), late]))
-        assert.deepStrictEqual(yield* store.history(system, note.id), [note])
-        assert.deepStrictEqual(yield* listed(store, system), ["note"])
-      }
-    }))
+  law(
+    "with a mutation that one store refuses changes nothing in any",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        const note = yield* put(store, draft("note"))
+        for (
+          const late of [{ ...update(id("nobody"), "x") }, Put(fact("x", { scope: { userId: "bob" } })), Put(fact(" "))]
+        ) {
+          yield* Effect.flip(store.apply(ada, [update(note.id, "changed"), Put(fact("fine")), late]))
+          assert.deepStrictEqual(yield* store.history(system, note.id), [note])
+          assert.deepStrictEqual(yield* listed(store, system), ["note"])
+        }
+      })
+  )
 
   law(
     "is undone in the first store if the second one fails",
@@ -231,7 +239,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "makes changes that cannot be undone last",
+    "applies mutations that cannot be undone after all others",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

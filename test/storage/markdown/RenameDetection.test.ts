@@ -11,7 +11,7 @@ const found = (vanished: ReadonlyArray<Vanished>, appeared: ReadonlyArray<Appear
 const words = (from: number, count: number) => Array.from({ length: count }, (_, n) => `word${from + n}`).join(" ")
 
 describe("RenameDetection", () => {
-  it("takes a new file with the same content hash for the renamed old one", () => {
+  it("treats a new file with the same content hash as the renamed old one", () => {
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "x")]), { "b.md": "a.md" })
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "y")]), {})
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
