@@ -174,7 +174,7 @@ export const make = (options: Options): TenantIndex => {
       const some = (most: number): Effect.Effect<void> => {
         for (let work = 0; work < most; left--) {
           const { done, value: id } = next(ids)
-          if (done === true || left === 0) return Effect.void
+          if (done === true || left === 0) return paced(() => index.sorting())
           work += takeUp(index, id)
         }
         return Effect.flatMap(turn, () => some(Math.min(stretch, 2 * most)))
@@ -309,8 +309,8 @@ const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, b
   return 16
 }
 
-/** Work between two pauses, in units of 0.1 µs: about 8 ms. A pause takes a millisecond. */
-const stretch = 65_536
+/** Work between two pauses, in units of 0.1 µs: about 2 ms. */
+const stretch = 16_384
 
 type Io<A> = Effect.Effect<A, MemoryError>
 

@@ -2,19 +2,22 @@
  * The bytes of an index: names and columns of numbers as one run for the next process, and single numbers in few bytes.
  *
  * ```text
- * format   bytes of the head   number of columns   head: JSON   padding to 4   length int32 …   length int32 …   bytes
+ * format   bytes of the texts   number of columns   texts   padding to 4   length int32 …   length int32 …   bytes
  * ```
+ *
+ * The texts are lines of JSON, none of them long: the head with the length of each list of names, then the names, some a line.
  *
  * Numbers are in the byte order of the machine: to another, the format is an unknown one. Nothing is checked but that: seal it.
  *
  * A `Writer` takes whole numbers from 0 up, seven bits to a byte, the lowest first, the eighth where more follow.
  */
 /** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
-export const format = 3
+export const format = 4
 
-/** The parts of an index that are packed; the head is JSON. */
+/** The parts of an index that are packed. `head`: what JSON holds, and short. `names`: terms and ids. */
 export interface IndexParts {
   readonly head: unknown
+  readonly names: ReadonlyArray<ReadonlyArray<string>>
   readonly columns: ReadonlyArray<Int32Array>
   readonly bytes: Uint8Array
 }
@@ -62,23 +65,34 @@ export function* encoding(
   postings: Steps<Encoded>
 ): Steps<IndexParts> {
   const { ends, lists, terms } = yield* postings
-  return { head: { terms, scopes }, columns: [...columns, ends], bytes: lists }
+  return { head: scopes, names: [terms], columns: [...columns, ends], bytes: lists }
 }
 
 /** Packs the parts into one run of bytes, in steps. */
-export function* pack({ bytes, columns, head }: IndexParts): Steps<Uint8Array<ArrayBuffer>> {
-  const json = JSON.stringify(head)
-  yield json.length >> 6
-  const text = new TextEncoder().encode(json)
-  yield text.length >> 6
-  const start = 3 + Math.ceil(text.length / 4)
+export function* pack({ bytes, columns, head, names }: IndexParts): Steps<Uint8Array<ArrayBuffer>> {
+  const encoder = new TextEncoder()
+  const lineOf = (value: unknown) => encoder.encode(`${JSON.stringify(value)}\n`)
+  const lines = [lineOf([head, names.map(({ length }) => length)])]
+  for (const list of names) {
+    for (let from = 0; from < list.length; from += namesOfLine) {
+      lines.push(lineOf(list.slice(from, from + namesOfLine)))
+      yield 4 * namesOfLine
+    }
+  }
+  const length = lines.reduce((sum, line) => sum + line.length, 0)
+  const start = 3 + Math.ceil(length / 4)
   const end = columns.reduce((sum, column) => sum + 1 + column.length, start)
   const words = new Int32Array(end + Math.ceil(bytes.length / 4))
   const all = new Uint8Array(words.buffer, 0, 4 * end + bytes.length)
   words[0] = format
-  words[1] = text.length
+  words[1] = length
   words[2] = columns.length
-  all.set(text, 12)
+  let to = 12
+  for (const line of lines) {
+    all.set(line, to)
+    to += line.length
+    yield line.length >> 7
+  }
   let at = start
   for (const column of columns) {
     words[at] = column.length
@@ -94,26 +108,46 @@ export function* pack({ bytes, columns, head }: IndexParts): Steps<Uint8Array<Ar
 }
 
 /** Bytes that are copied in a step: memory that was never written takes 0.8 ns a byte. */
-const copied = 1_048_576
+const copied = 524_288
+
+/** Names of a line. */
+const namesOfLine = 1_024
 
 /**
- * Unpacks what `pack` returned, as views: the bytes are theirs from now on, and must begin at a multiple of 4. `undefined`: the
- * bytes are of another format.
+ * Unpacks in steps what `pack` returned, as views: the bytes are theirs from now on, and must begin at a multiple of 4. `undefined`:
+ * the bytes are of another format.
  */
-export const unpack = (all: Uint8Array): IndexParts | undefined => {
+export function* unpack(all: Uint8Array): Steps<IndexParts | undefined> {
   if (all.length < 12) return undefined
   const words = new Int32Array(all.buffer, all.byteOffset, all.length >> 2)
   if (words[0] !== format) return undefined
-  const text = words[1]! // there are 12 bytes at least
-  const head: unknown = JSON.parse(new TextDecoder().decode(all.subarray(12, 12 + text)))
+  const decoder = new TextDecoder()
+  let from = 12
+  const read = (): unknown => {
+    const end = all.indexOf(newline, from)
+    const line = decoder.decode(all.subarray(from, end))
+    from = end + 1
+    return JSON.parse(line)
+  }
+  const [head, lengths] = read() as [unknown, ReadonlyArray<number>] // `pack` wrote it
+  const names: Array<Array<string>> = []
+  for (const length of lengths) {
+    const list: Array<string> = []
+    while (list.length < length) {
+      for (const name of read() as ReadonlyArray<string>) list.push(name) // `pack` wrote it
+      yield 8 * namesOfLine
+    }
+    names.push(list)
+  }
   const columns: Array<Int32Array> = []
-  let at = 3 + Math.ceil(text / 4)
+  let at = 3 + Math.ceil(words[1]! / 4) // there are 12 bytes at least
   for (let left = words[2]!; left > 0; left--) {
     columns.push(words.subarray(at + 1, at + 1 + words[at]!))
     at += 1 + words[at]!
   }
-  return { head, columns, bytes: all.subarray(4 * at) }
+  return { head, names, columns, bytes: all.subarray(4 * at) }
 }
+const newline = 10
 
 /** Writes numbers below 2^31 into bytes that grow. */
 export class Writer {

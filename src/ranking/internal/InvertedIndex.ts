@@ -337,8 +337,8 @@ export class InvertedIndex {
   }
 
   /** Restores what `encode` gave, with the doc ids of its documents in their order; `untils` in that order. */
-  static *decode({ bytes, columns, head }: IndexParts, untils: ReadonlyArray<number>) {
-    const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // `encode` wrote it
+  static *decode({ bytes, columns, head, names: [terms = []] }: IndexParts, untils: ReadonlyArray<number>) {
+    const scopes = head as ReadonlyArray<MemoryScope> // `encode` wrote it
     const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
@@ -350,7 +350,7 @@ export class InvertedIndex {
       order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, untils[n]!)
       if ((n & 4_095) === 4_095) yield 12_288
     }
-    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
+    index.#postings = yield* Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
     return { index, order }
   }
 

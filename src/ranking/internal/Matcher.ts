@@ -10,6 +10,7 @@ import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Ret
 import type { Tokenizer } from "../Tokenizer.ts"
 import { byWords, CandidateRanker } from "./CandidateRanker.ts"
 import { narrow } from "./DocIds.ts"
+import type { Steps } from "./IndexCodec.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, type ColumnFilter, Columns, isLong, type Outline } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
@@ -82,6 +83,11 @@ export class Matcher<R extends Outline> {
     this.#timeline.add(doc, record)
     this.#tally(doc, 1)
     this.#columns.add(doc, record)
+  }
+
+  /** Sorts by time, in steps, many that came out of order; else the first list does. */
+  sorting(): Steps<void> {
+    return this.#timeline.sorting()
   }
 
   /** Returns whether the record was there. */

@@ -203,7 +203,7 @@ export class Postings {
       }
       if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
       work += 16
-      if (work < 65_536) continue
+      if (work < 16_384) continue
       yield work >> 1 // a posting takes ten times as long until the code is compiled
       work = 0
     }
@@ -233,17 +233,20 @@ export class Postings {
   /** Returns a copy whose lists take about a sixth of the memory. Cost: all lists. */
   packed(): Postings {
     const { lists, ...rest } = atOnce(this.encode())
-    return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a view would hold all that the writer has room for
+    return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // a view would hold all that the writer has room for
   }
 
-  /** Restores what `encode` returned, and keeps it. `order`: the doc id of each number; default: the same. Cost: the terms. */
-  static decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Postings {
+  /** Restores what `encode` returned, in steps, and keeps it. `order`: the doc id of each number; default: the same. Cost: the terms. */
+  static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded
     postings.#packed = encoded
     postings.#order = order
     postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)).fill(packed))
-    for (let number = 0; number < terms.length; number++) postings.#terms.set(terms[number]!, number)
+    for (let number = 0; number < terms.length; number++) {
+      postings.#terms.set(terms[number]!, number)
+      if ((number & 1_023) === 1_023) yield 4_096
+    }
     return postings
   }
 

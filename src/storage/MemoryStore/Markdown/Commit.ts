@@ -35,7 +35,7 @@ export interface Prepared {
 }
 
 /** Records that are planned between two turns of the event loop, a tenth of a millisecond each. */
-const plansPerTurn = 128
+const plansPerTurn = 32
 
 /** Outcome of each batch, in their order. */
 export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError>>
@@ -243,8 +243,8 @@ const inARow = 128
 /** Milliseconds of that moment. */
 const moment = 8
 
-/** Characters of files after whose planning the event loop turns; each writer counts for 8,192 beside its own. */
-const charactersPerTurn = 262_144
+/** Characters of files after whose planning the event loop turns; each writer counts for 4,096 beside its own. */
+const charactersPerTurn = 65_536
 
 /**
  * Makes the writers. Their leader is one fiber for all time, which waits while nobody writes: it runs with what is in force here,
@@ -310,7 +310,7 @@ export const makeWriters = (
         if (next.about === undefined) next.left = left
         Deferred.unsafeDone(next.begun, Effect.void)
         yield* Deferred.await(next.given)
-        yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
+        yield* paced(4_096 + (waiting.at(-1)?.batch.size ?? 0))
       }
       yield* flush
     })

@@ -200,7 +200,7 @@ export const make = (fs: VaultFileSystem): History => {
         open.push(part)
         if (part.part === part.parts - 1) close()
       }
-      yield* EventLoop.forEach(lines, 2_048, read)
+      yield* EventLoop.forEach(lines, 512, read)
       if (open.length > 0 && !locked) {
         end = open[0]!.offset // the rest of it may be on its way
         torn = 0
@@ -361,7 +361,7 @@ export const make = (fs: VaultFileSystem): History => {
         ;({ batch, dead, end, epoch } = index)
         landed = batch
         const timed = yield* HistoryLine.timed(read, index.places)
-        yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
+        yield* EventLoop.forEach(index.places, 1_024, (place) => places.addEarlier(timed.get(place) ?? place))
         return timed.size > 0
       })),
     unlanded: () => pending,

@@ -67,7 +67,7 @@ export const gone = (
     if (isKnown === undefined) return all
     for (const tenant of history.tenants()) {
       const lost: Array<Place> = []
-      yield* EventLoop.forEach(history.all(tenant), 8_192, (place) => {
+      yield* EventLoop.forEach(history.all(tenant), 2_048, (place) => {
         const { forgotten, path } = place
         if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) lost.push(place)
       })

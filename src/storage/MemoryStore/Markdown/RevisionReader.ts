@@ -118,7 +118,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
 }
 
 /** Records between two pauses, of which each is looked up. */
-const atATime = 8_192
+const atATime = 2_048
 
 /* Finds what hands did to a vault's files: the revisions that the history lacks. */
 

@@ -146,7 +146,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
     const newest: Array<HistoryLine.Place> = []
-    yield* EventLoop.forEach(restored.value.entries, 16_384, (part) => {
+    yield* EventLoop.forEach(restored.value.entries, 4_096, (part) => {
       for (const { entry, place } of part) {
         kept.push(entry)
         if (place) newest.push(place)
@@ -306,7 +306,7 @@ export const load = (
     const saving = yield* Effect.makeSemaphore(1)
     const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(fs, context)
     let isOfEarlierRelease = index !== undefined && (yield* history.restore(index))
-    yield* EventLoop.forEach(entries, 4_096, state.restore)
+    yield* EventLoop.forEach(entries, 1_024, state.restore)
     for (const [tenant, encoded] of indexes) state.tenantIndex(tenant).restore(encoded)
     const { changed } = state
     const isWhole = isPlaced && history.records() === entries.length
@@ -338,13 +338,13 @@ export const load = (
       const withIndex = tenantIndexes.flatMap(([, tenantIndex]) => tenantIndex.isBuilt() ? [tenantIndex] : [])
       yield* EventLoop.turn
       const entries: Array<Entry> = []
-      yield* EventLoop.forEach(all, 16_384, (entry) => {
+      yield* EventLoop.forEach(all, 4_096, (entry) => {
         if (isKept(entry)) entries.push(entry)
       })
       yield* writeSnapshot(fs, context, { entries, history: index, indexes })
       isRemoved = false
       isOfEarlierRelease = false
-      yield* EventLoop.forEach(paths.entries(), 8_192, ([n, path]) => {
+      yield* EventLoop.forEach(paths.entries(), 2_048, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)
       })
       read = index?.end ?? read

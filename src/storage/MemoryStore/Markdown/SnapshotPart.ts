@@ -351,7 +351,7 @@ export function* placed(
 }
 
 /** Entries or places of a step. */
-const atATime = 1_024
+const atATime = 256
 
 /** Whether a place says of its revision what a record and its file say, so that a snapshot needs it no second time. */
 export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: HistoryLine.Place): boolean =>

@@ -68,7 +68,7 @@ export interface Vault {
 const waiting = 256
 
 /** Records between two pauses of opening, of which each is looked up. */
-const atATime = 8_192
+const atATime = 2_048
 
 /** Opens the vault of a folder, and writes what writers that died left unwritten. */
 export const open = (

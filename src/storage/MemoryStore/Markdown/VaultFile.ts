@@ -171,7 +171,10 @@ export const listFiles = (
       )
       const notes = paths.filter((path) => path.endsWith(".md"))
       const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each, and none for a note
-      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => notes.concat(all.flat()))
+      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => {
+        for (const some of all) for (const path of some) notes.push(path) // `flat` takes ten times as long
+        return notes
+      })
     })
   const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
     Effect.gen(function*() {
@@ -251,7 +254,7 @@ export interface Ahead {
 }
 
 /** Paths or revisions of a step. */
-const atATime = 1_024
+const atATime = 256
 
 /** Makes the completion of a vault's scans. `viewed`: the last batch whose files this process wrote or found on disk. */
 export const makeAhead = (

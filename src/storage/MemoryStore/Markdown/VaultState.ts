@@ -69,9 +69,9 @@ export interface VaultState {
 
 const concurrency = 32
 /** Files after which the event loop turns: a scan of one that is as it was takes some microseconds. */
-const perTurn = 512
+const perTurn = 256
 /** Paths after which it turns where none is looked at. */
-const atATime = 16_384
+const atATime = 4_096
 
 /** Settings of a vault's state. */
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
@@ -250,7 +250,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      const stretch = scan.isFirst ? 256 : Infinity // later, readers see all of it at once
+      const stretch = scan.isFirst ? 64 : Infinity // later, readers see all of it at once
       yield* EventLoop.forEach(order, stretch, settle)
       if (scan.isWhole) seen = Math.max(seen, began)
       return news

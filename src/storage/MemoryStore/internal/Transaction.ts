@@ -83,8 +83,8 @@ export const plan = (batch: Batch): TransactionPlan => {
 /** Number of mutations that are checked, and decided, without a pause. */
 const few = 128
 
-/** Work between two pauses, as `sizeOf` counts it: a few milliseconds. */
-const stretch = 65_536
+/** Work between two pauses, as `sizeOf` counts it: about 2 ms. */
+const stretch = 16_384
 
 /** Estimates the work of a mutation in units of 0.1 µs. */
 const sizeOf = (mutation: MemoryMutation): number => {
