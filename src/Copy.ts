@@ -23,5 +23,5 @@
  * report // => { records: 1, revisions: 2, verified: true, writtenAgain: 0 }
  * ```
  */
-export { copy } from "./storage/Copy.ts"
-export type { Counts, Options, Progress, Report } from "./storage/Copy.ts"
+export { copy } from "./transfer/Copy.ts"
+export type { Counts, Options, Progress, Report } from "./transfer/Copy.ts"

@@ -27,7 +27,7 @@
  * found // => ["Drinks tea."]
  * ```
  */
-export type { Asking, Clues, Feature, Ranked, Ranker } from "./ranking/internal/Ranker.ts"
+export type { Feature, LazyRanker, QuestionRanker, Ranker, Signals } from "./ranking/internal/Ranker.ts"
 export type { Span, Times } from "./ranking/internal/TimeExpression.ts"
 export type {
   Asked,
@@ -65,4 +65,4 @@ export type {
   Write
 } from "./storage/internal/EngineContract.ts"
 export type { Lifetime } from "./storage/Revision.ts"
-export type { Sidecar } from "./storage/Vectors.ts"
+export type { VectorBackend } from "./storage/Vectors.ts"

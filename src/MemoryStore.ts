@@ -40,10 +40,10 @@ export type {
   Put,
   PutOptions,
   Service,
-  Sidecar,
   Stored,
   Unembedded,
   Uses,
+  VectorBackend,
   Vectors,
   Write
 } from "./storage/MemoryStore.ts"

@@ -64,8 +64,6 @@ export * as Markdown from "./Markdown.ts"
 export * as Federated from "./Federated.ts"
 /** A branch over a store: reads through it, and keeps writes to itself until `commit`. */
 export * as Overlay from "./Overlay.ts"
-/** Copies all records of a store into another one, and verifies them. */
-export * as Copy from "./Copy.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
 
@@ -136,3 +134,7 @@ export * as PromptBlock from "./PromptBlock.ts"
 // Tools; see `effect-memory/ai`, too
 /** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./MemoryTools.ts"
+
+// From store to store
+/** Copies all records of a store into another one, and verifies them. */
+export * as Copy from "./Copy.ts"

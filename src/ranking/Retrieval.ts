@@ -13,7 +13,7 @@ import { MemoryId, ULID_RE } from "../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
 import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import type { Asking, Clues } from "./internal/Ranker.ts"
+import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
 /** A filter over the records in sight. The holder of the records applies all of it, with `passes` if it has no better way. */
 export interface Asked {
@@ -61,7 +61,7 @@ export interface Question {
    * Ranker of candidates. Candidates are the best matches, the same number at any `depth`; the turns around the first of them;
    * turns of named speakers; and long records. Other matches follow, by BM25. If absent, every match is ranked by BM25.
    */
-  readonly ranked?: Asking | undefined
+  readonly ranker?: LazyRanker | undefined
   /**
    * Final score of a match by its relevance, 0..1. `frequencies` counts the terms of the question in the record, in their
    * order; counting costs a look-up per term. Default: the relevance, which for most matches needs no fact but recency and id.
@@ -100,7 +100,7 @@ export interface Candidate {
   /** Score of the ranker, else BM25; 0 for an id of `also` that neither matches nor is related to a match. */
   readonly lexical: number
   /** Parts of the ranker's score, if they are asked for. */
-  readonly clues?: Readonly<Clues> | undefined
+  readonly signals?: Readonly<Signals> | undefined
   readonly score: number
 }
 
@@ -112,7 +112,7 @@ export interface Matches {
   readonly documentFrequencies: ReadonlyArray<number>
   /** Best lexical score of the records that pass, which counts as relevance 1; 0 if there is no match. */
   readonly best: number
-  /** Best BM25 of the records that pass, if there are `clues`. */
+  /** Best BM25 of the records that pass, if there are `signals`. */
   readonly bestWords?: number | undefined
   /** Whether the question names the speaker of a record in sight. Default false. */
   readonly isNamed?: boolean | undefined
@@ -123,7 +123,7 @@ export interface Matches {
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of matches and further candidates that pass and score at least `minScore`; with `ranked` and a `minScore`, of
+   * Number of matches and further candidates that pass and score at least `minScore`; with `ranker` and a `minScore`, of
    * candidates only. A lower bound unless `exact`.
    */
   readonly count: number

@@ -1,11 +1,10 @@
 /**
  * Copies one store into another: every record with its kept revisions, every tombstone, vector and use of every tenant, the
- * library's own rows among them. Use it to move from a vault to a database, between databases, or back. The rows of threads and of an
- * outbox arrive, and are not found there: their ids are derived from the secret of their store. Lines of JSON carry threads
- * (`effect-memory export`).
+ * library's own rows among them. Use it to move from a vault to a database, between databases, or back.
  *
  * Laws:
- * - A record keeps its id, its revision numbers, its times, and everything else that it says.
+ * - A record keeps its id, its revision numbers, its times, and everything else that it says. Rows of threads and of an outbox,
+ *   whose ids are derived from the secret of their store, get the ids by which the target finds them.
  * - Copying again writes what has come since, and nothing else. A copy that was interrupted goes on when it is run again.
  * - No record of the target is overwritten or erased. A record that has another past there is a `conflict`. The higher count of uses
  *   and the later time stay, and revisions that are added count towards the twenty that a record keeps.
@@ -32,7 +31,9 @@ import {
   lineageOf,
   lineagesOf,
   newestOf,
+  type ReadName,
   readRows,
+  renaming,
   rowsOf,
   type Side,
   sideOf,
@@ -118,6 +119,8 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
+  /** Gives the library's own rows the ids by which the target finds them. */
+  readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
   readonly tally: Tally
@@ -132,21 +135,14 @@ interface Tally extends Record<keyof Counts, number> {
   readonly to: Map<string, string>
 }
 
-/**
- * Copies all that `from` holds into `to`. `written` is 0 where the target has it already.
- *
- * Memory is bounded by the batch. Listeners to changes of the target are told of each revision. A copy reads past viewers, and
- * writes past viewers, validation and policies: it is for the operator of both stores. Texts are indexed by the analyzer in force,
- * and deduplicated by the kinds in force. The higher count of uses and the later time stay. A record that was purged from the
- * source after an earlier copy stays in the target; what the target's compaction erases, a later copy brings again.
- *
- * Fails with `unsupported` where a store has no rows of its own, as a federation, where the target takes no writes, or where it
- * redacts what is written and `unredacted` is not set. Fails with `conflict` where the target has another past of an id, which is
- * found before anything is written unless it comes about meanwhile. Fails with `invalid_draft` where options are not legal, or a
- * model's vectors have other dimensions in the target.
- */
+/** Copies all that `from` holds into `to`, as `transfer/Copy.ts` documents it. `readNames` tell which rows have derived ids. */
 export const copy = Effect.fn("Copy.copy")(
-  function*(from: Service, to: Service, options: Options = {}): Effect.fn.Return<Report, MemoryError.MemoryError> {
+  function*(
+    from: Service,
+    to: Service,
+    options: Options = {},
+    readNames: ReadonlyArray<ReadName> = []
+  ): Effect.fn.Return<Report, MemoryError.MemoryError> {
     const { batch = 100, tenants: given } = yield* check("copy", Checked, {
       tenants: options.tenants,
       batch: options.batch
@@ -158,6 +154,7 @@ export const copy = Effect.fn("Copy.copy")(
     const job: Job = {
       ...writer,
       from: source,
+      renamed: renaming(from, to, readNames),
       batch,
       progress: (phase, tenant) =>
         options.onProgress?.({ ...countsOf(tally), written: tally.written, phase, tenant }) ?? Effect.void,
@@ -203,13 +200,7 @@ export const writerOf = (
   })
 
 const none: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, uses: 0 }
-const countsOf = ({ records, revisions, tombstones, uses, vectors }: Tally): Counts => ({
-  records,
-  tombstones,
-  revisions,
-  vectors,
-  uses
-})
+const countsOf = ({ from, to, differing, written, ...counts }: Tally): Counts => counts
 
 const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): void => {
   tally.records += lineages.length
@@ -232,10 +223,11 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
       Stream.grouped(job.batch),
       Stream.runForEach((rows) =>
         Effect.gen(function*() {
-          const there = yield* readRows(to, tenant, Array.from(rows, ({ record }) => record.id))
-          for (const row of rows) {
-            const other = there.get(row.record.id)
-            const source = other === undefined ? undefined : yield* lineageOf(from, tenant, row)
+          const ids = (yield* Effect.forEach(rows, (row) => job.renamed(tenant, [row]))).map(idOf)
+          const there = yield* readRows(to, tenant, ids)
+          for (const [n, row] of Array.from(rows).entries()) {
+            const other = there.get(ids[n]!) // one for each row
+            const source = other && (yield* job.renamed(tenant, yield* lineageOf(from, tenant, row)))
             if (source && other) yield* lackingOf(job, source, yield* lineageOf(to, tenant, other))
             count(job, [source ?? [row]])
           }
@@ -245,12 +237,15 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
     )
   })
 
+const renamedLineages = ({ batch, from, renamed }: Job, tenant: string) =>
+  Stream.mapEffect(lineagesOf(from, tenant, batch), Effect.forEach((lineage) => renamed(tenant, lineage)))
+
 /* Writes what the target lacks: rows first, since vectors and uses belong to them. */
 
 const copyTenant = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const models = yield* modelsOf(job, tenant)
-    yield* Stream.runForEach(lineagesOf(job.from, tenant, job.batch), (lineages) =>
+    yield* Stream.runForEach(renamedLineages(job, tenant), (lineages) =>
       Effect.gen(function*() {
         const { uses, vectors, written } = yield* writeBatch(job, tenant, lineages, models)
         job.tally.vectors += vectors
@@ -346,7 +341,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const models = yield* modelsOf(job, tenant)
     compare(job, "revisions", tenant, tenant)
-    yield* Stream.runForEach(lineagesOf(job.from, tenant, job.batch), (lineages) =>
+    yield* Stream.runForEach(renamedLineages(job, tenant), (lineages) =>
       Effect.gen(function*() {
         yield* verifyRows(job, tenant, lineages)
         for (const model of models) {

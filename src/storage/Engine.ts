@@ -34,7 +34,7 @@ import type {
 import { defaultTrash, erasableAt, type Lifetime, revisionsKept } from "./Revision.ts"
 import * as TenantIndex from "./TenantIndex.ts"
 import * as Vectors from "./Vectors.ts"
-import type { Sidecar } from "./Vectors.ts"
+import type { VectorBackend } from "./Vectors.ts"
 
 /** The engine's contract: `Engine`, `Stored`, `Needs` and the rest. */
 export type * from "./internal/EngineContract.ts"
@@ -108,7 +108,7 @@ export interface Primitives {
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
   /** The store of vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
-  readonly sidecar?: Sidecar | undefined
+  readonly vectorBackend?: VectorBackend | undefined
   /**
    * Key of `sign`: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store without one.
    * Default: drawn from `SecureRandom` when the store is made, so it ends with the process.
@@ -151,7 +151,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<En
   })
 
 const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Engine => {
-  const { capabilities, sidecar } = primitives
+  const { capabilities, vectorBackend } = primitives
   const source: Source = {
     ...options,
     name,
@@ -184,8 +184,8 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
     changes: source.changeFeed.stream,
-    vectors: sidecar && Vectors.ofSidecar(
-      sidecar,
+    vectors: vectorBackend && Vectors.ofBackend(
+      vectorBackend,
       tenantIndexOf,
       prune(source)
     ),
@@ -196,7 +196,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
 
 const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() => {
-    const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings(tenant) })
+    const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: primitives.vectorBackend?.embeddings(tenant) })
     return Effect.as(
       Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => tenantIndex.set(row.record.id, row))),
       tenantIndex
@@ -326,11 +326,11 @@ const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Writ
 /** Erases the vectors of texts that no record of the tenant holds. Its caller holds the lock. Cost: the tenant's vectors. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { primitives: { sidecar }, unswept } = source
-    if (sidecar === undefined || !unswept.has(tenant)) return Effect.void
+    const { primitives: { vectorBackend }, unswept } = source
+    if (vectorBackend === undefined || !unswept.has(tenant)) return Effect.void
     return tenantIndexOf(source, tenant).pipe(
       Effect.flatMap((tenantIndex) => tenantIndex.texts().prepared),
-      Effect.flatMap((texts) => sidecar.retain(tenant, texts)),
+      Effect.flatMap((texts) => vectorBackend.retain(tenant, texts)),
       Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
       Effect.catchAll((error) => Effect.logWarning("vectors of erased texts could not be removed", error))
     )
@@ -339,7 +339,7 @@ const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
 const prune = (source: Source): Io<void> =>
   Effect.gen(function*() {
     for (const tenant of yield* source.primitives.tenants) {
-      const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
+      const size = source.primitives.vectorBackend?.embeddings(tenant).size ?? 0
       if (size === 0) continue
       const tenantIndex = yield* catalogBeside(source, tenant)
       const texts = yield* tenantIndex.texts().prepared

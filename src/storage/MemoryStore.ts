@@ -154,8 +154,8 @@ export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses 
 /** The ends of links. */
 export type { Linked, Neighbours } from "./Links.ts"
 /** The vectors of a store, and where a backend keeps them. */
-export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
-/** A sidecar of vectors that is gone with the process. */
+export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
+/** A vector backend of vectors that is gone with the process. */
 export { vectorsInMemory }
 /** Makes a feed of changes: publish events to it, and pass its `of` as `outside`. */
 export { make as changeFeed } from "./ChangeFeed.ts"

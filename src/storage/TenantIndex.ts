@@ -65,7 +65,7 @@ export interface TenantIndex {
 /** Numbers of rows by scope, as `MemoryScope.key`, and kind. */
 export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-/** Options of the index and the kinds in force. A sidecar owns the embeddings that its vectors are looked up in. */
+/** Options of the index and the kinds in force. A vector backend owns the embeddings that its vectors are looked up in. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }

@@ -44,7 +44,7 @@ export interface Vectors {
 }
 
 /** The place where a backend keeps its vectors: in memory, for its indexes, and on a disk if they outlive the process. */
-export interface Sidecar {
+export interface VectorBackend {
   /** Returns the tenant's vectors, as indexes look them up. Takes no memory for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
   /** Returns the models that may have vectors of the tenant, including models that no call has asked for yet. */
@@ -61,8 +61,8 @@ export interface Sidecar {
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
 
-/** Makes a sidecar that is gone with the process: texts that had a vector are pending again. */
-export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sidecar => ({
+/** Makes a vector backend that is gone with the process: texts that had a vector are pending again. */
+export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): VectorBackend => ({
   embeddings: (tenant) => all.of(tenant),
   models: (tenant) => Effect.sync(() => all.of(tenant).models),
   follow: () => Effect.void,
@@ -92,9 +92,9 @@ export const make = (engine: EngineVectors): Vectors => ({
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
 
-/** Makes the vectors of an engine from a sidecar and the indexes of its tenants. `prune` is the engine's own. */
-export const ofSidecar = (
-  { append, embeddings, follow, models }: Sidecar,
+/** Makes the vectors of an engine from a vector backend and the indexes of its tenants. `prune` is the engine's own. */
+export const ofBackend = (
+  { append, embeddings, follow, models }: VectorBackend,
   tenantIndexOf: (tenant: string) => Effect.Effect<TenantIndex, MemoryError>,
   prune: Effect.Effect<void, MemoryError>
 ): EngineVectors => ({

@@ -196,7 +196,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, minScore: 0 })
   }),
   "a match is ranked by its words alone": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, asked, { ...question, ranked: undefined })
+    match: (sight, asked, question) => engine.match(sight, asked, { ...question, ranker: undefined })
   }),
   "weights count for nothing": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, score: undefined })

@@ -7,10 +7,10 @@ import { naughty } from "./world.ts"
 
 const ada = Viewer.make({ userId: "Ada" })
 const asked = (text: string, viewer: Viewer.Any = ada, emphasis = { ranker: 1, conversation: 1 }) =>
-  Ranker.ranked(text, viewer, Date.UTC(2024, 4, 15), emphasis, true)
+  Ranker.questionRanker(text, viewer, Date.UTC(2024, 4, 15), emphasis, true)
 const { boolean, double, integer, record } = FastCheck
 const unit = double({ min: 0, max: 1, noNaN: true })
-const clues: FastCheck.Arbitrary<Ranker.Clues> = record({
+const signals: FastCheck.Arbitrary<Ranker.Signals> = record({
   ...{ words: unit, isTurn: boolean(), neighbours: unit, session: unit, reply: unit, coverage: unit },
   ...{ isSpeaker: boolean(), isQuestion: boolean(), isFirstPerson: boolean(), namesTime: boolean() },
   ...{ validAt: integer({ min: 0, max: 2e12 }), length: integer({ min: 0, max: 10_000 }) }
@@ -25,11 +25,11 @@ describe("Ranker", () => {
     const text = FastCheck.constantFrom("When did Ada go?", "tea in May 2023", "tea")
     const emphasis = record({ ranker: FastCheck.constantFrom(0, 1, 3), conversation: FastCheck.constantFrom(0, 1, 2) })
     FastCheck.assert(
-      FastCheck.property(text, clues, emphasis, (text, clues, emphasis) => {
+      FastCheck.property(text, signals, emphasis, (text, signals, emphasis) => {
         const { rank, shares } = asked(text, ada, emphasis)
-        const all = Object.values(shares(clues, 0.5))
+        const all = Object.values(shares(signals, 0.5))
         assert.isTrue(all.every((share) => share > 0))
-        assert.closeTo(all.reduce((sum, share) => sum + share, 0), rank(clues, 0.5), 1e-9)
+        assert.closeTo(all.reduce((sum, share) => sum + share, 0), rank(signals, 0.5), 1e-9)
       }),
       { seed: 1, numRuns: 500 }
     )

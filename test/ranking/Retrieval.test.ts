@@ -83,9 +83,9 @@ describe("MemoryIndex.match", () => {
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
     )
     const index = indexOf(...lone, ...turns)
-    const ranked = Ranker.ranked("tea", ada, 0, { conversation: 1, ranker: 1 }, false)
-    const byNeighbours = { ...ranked, rank: ({ neighbours }: Ranker.Clues) => neighbours }
-    assert.deepStrictEqual(names(index, {}, { depth: 1, ranked: { isTimely: false, read: () => byNeighbours } }), [
+    const ranked = Ranker.questionRanker("tea", ada, 0, { conversation: 1, ranker: 1 }, false)
+    const byNeighbours = { ...ranked, rank: ({ neighbours }: Ranker.Signals) => neighbours }
+    assert.deepStrictEqual(names(index, {}, { depth: 1, ranker: { isTimely: false, read: () => byNeighbours } }), [
       "turn 1"
     ])
     assert.notDeepEqual(names(index, {}, { depth: 1 }), ["turn 1"])

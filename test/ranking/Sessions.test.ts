@@ -86,7 +86,7 @@ const foundIn = (
   const wholeRarity = terms.reduce((sum, { rarity }) => sum + rarity, 0)
   const wordsAt = (one: MemoryRecord, distance: number) =>
     Math.max(0, ...turnsAt(one, [distance]).map((other) => scores.get(other) ?? 0))
-  const cluesOf = (one: MemoryRecord): Ranker.Clues => {
+  const signalsOf = (one: MemoryRecord): Ranker.Signals => {
     const around = [one, ...turnsAt(one, [-2, -1, 1, 2])]
     const before = turnsAt(one, [-1])[0]
     const isHeld = ({ held }: typeof terms[number]) => held.has(sessionOf(one) ?? "")
@@ -112,7 +112,7 @@ const foundIn = (
   const beside = chosen.slice(0, 10).flatMap((one) => turnsAt(one, [-2, -1, 1, 2])).filter(isMeant)
   const candidates = new Set([...chosen, ...beside])
   const { rank } = Ranker.make(query.text, now, { conversation: 1, ranker: 1 })
-  const ranks = new Map(Array.from(candidates, (one) => [one, rank(cluesOf(one), best)]))
+  const ranks = new Map(Array.from(candidates, (one) => [one, rank(signalsOf(one), best)]))
   const below = Math.min(...ranks.values()) / best
   for (const { id, score } of matches) if (!ranks.has(id)) ranks.set(id, below * score)
   const most = Math.max(...Array.from(candidates, (one) => ranks.get(one)!))

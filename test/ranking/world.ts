@@ -193,7 +193,7 @@ export const ranked = (
     const whole = all.reduce((sum, [weight]) => sum + weight, 0)
     return whole === 0 ? 0 : all.reduce((sum, [weight, is]) => is ? sum + weight : sum, 0) / whole
   }
-  const cluesOf = (record: MemoryRecord.MemoryRecord): Ranker.Clues => {
+  const signalsOf = (record: MemoryRecord.MemoryRecord): Ranker.Signals => {
     const at = (distance: number) => near(record, [distance])
     const around = [record, ...near(record, [-2, -1, 1, 2])]
     const { isFirstPerson, isQuestion } = Ranker.formOf(record.body)
@@ -217,7 +217,7 @@ export const ranked = (
     passes(record) && (words.includes(record) || near(record, [-2, -1, 1, 2]).some((one) => words.includes(one)))
   )
   const most = best(words)
-  return candidates.map((record) => ({ id: record, score: rank(cluesOf(record), most) }))
+  return candidates.map((record) => ({ id: record, score: rank(signalsOf(record), most) }))
 }
 
 /** `[id, score]` of the hits, and how many were cut off by limit and budget. `isPlain`: no record has more than words to rank it. */

@@ -30,6 +30,7 @@ import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
 import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import type { SignedName } from "../../storage/Copy/Lineage.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { breath } from "./OutboxTurns.ts"
 
@@ -125,7 +126,14 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
 export type Ids = (name: string) => MemoryId
 /** Returns the ids of a conversation's rows. They stay the same as long as the store's secret does. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
-  Effect.map(store.sign("outbox", keyOf(key)), (signature) => (name) => stableId(`outbox:${signature}:${name}`))
+  Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => stableId(`${kind}:${signature}:${name}`))
+
+/** Reads the name that the id of a session row is derived from, for a copy into another store: all other rows are found by what they say. */
+export const readName = (record: MemoryRecord): SignedName | undefined =>
+  record.kind !== kind
+    ? undefined
+    : Option.getOrUndefined(Option.flatMap(Schema.decodeUnknownOption(Data)(record.data), (data) =>
+      data.row !== "session" ? Option.none() : Option.some({ purpose: kind, text: keyOf(data), names: ["session"] })))
 
 /** Drafts the rows of a batch. */
 export const messageDrafts = (

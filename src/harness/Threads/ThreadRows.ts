@@ -12,6 +12,7 @@
  * its id. A generation is drawn when a thread is made: a thread that is deleted and made again never meets its old messages.
  */
 import * as Effect from "effect/Effect"
+import * as Iterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../domain/Digest.ts"
@@ -24,6 +25,7 @@ import { Message } from "../../domain/Message.ts"
 import { JsonObject } from "../../domain/Payload.ts"
 import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import type { SignedName } from "../../storage/Copy/Lineage.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 
 /** The kind of all rows. */
@@ -117,13 +119,42 @@ export const of = (
 ): Effect.Effect<Rows, MemoryError.MemoryError> => {
   const owner = normalise(Viewer.subjectOf(viewer))
   const tenant = Viewer.tenantOf(viewer)
-  return Effect.map(store.sign("threads", canonicalJson([tenant, owner])), (signature) => ({
+  return Effect.map(store.sign(purpose, canonicalJson([tenant, owner])), (signature) => ({
     store,
     system: Viewer.system(tenant),
     owner,
-    idOf: (...name) => stableId(`threads:${signature}:${canonicalJson(name)}`)
+    idOf: (...name) => stableId(`${purpose}:${signature}:${canonicalJson(name)}`)
   }))
 }
+
+const purpose = "threads"
+
+/** Reads the name that the id of a row is derived from, for a copy into another store. The number of a page is one of many. */
+export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
+  record.kind !== kind
+    ? undefined
+    : Option.getOrUndefined(Option.map(readData(record.data), (data) => ({
+      purpose,
+      text: canonicalJson([tenant, data.owner]),
+      names: Iterable.map(namesOf(data), (name) => canonicalJson(name))
+    })))
+
+const readData = Schema.decodeUnknownOption(Schema.Union(ThreadData, MessageData, PageData, OwnerData))
+
+const namesOf = (data: ThreadData | typeof MessageData.Type | typeof PageData.Type | typeof OwnerData.Type) => {
+  switch (data.row) {
+    case "thread":
+      return [["thread", data.name]]
+    case "message":
+      return [["message", data.generation, data.sequence, data.part]]
+    case "page":
+      return Iterable.map(Iterable.range(0, mostPages), (page) => ["page", page])
+    case "owner":
+      return [["owner"]]
+  }
+}
+/** Pages of an owner that a copy looks for: of a million threads. */
+const mostPages = 10_000
 
 /** Reads rows by id; a row of another shape is `corrupt`, one of a newer release `unsupported`. */
 export const read = <A, I>(

@@ -1,5 +1,5 @@
 /**
- * The candidates of a question, in memory: what it may mean, gathered, and ranked by their clues.
+ * The candidates of a question, in memory: what it may mean, gathered, and ranked by their signals.
  *
  * ```text
  * candidates   the best by words · the two turns before and after each of the first of these · turns of the speakers that the
@@ -16,7 +16,7 @@ import { int32 } from "./DocIds.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
-import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
+import { isMisspelt, type QuestionRanker, type Signals } from "./Ranker.ts"
 import { bestThat, type Passed, type Pool, poolOf } from "./Selection.ts"
 import { SessionIndex, sumOf } from "./SessionIndex.ts"
 import type { TermMasks } from "./TermMasks.ts"
@@ -120,24 +120,24 @@ export class CandidateRanker {
       readonly newestFirst: (a: number, b: number) => number
       readonly terms: ReadonlyArray<string>
     },
-    ranked: Ranked
+    ranker: QuestionRanker
   ): Ranking {
     const scores = index.scores.data
     if (this.#ranks.length < scores.length) this.#ranks = new Float64Array(scores.length)
     if (this.#chosen.data.length < scores.length) this.#chosen.set(scores.length, 0)
     this.#speakers.grow(scores.length)
     const ranks = this.#ranks
-    this.#sessions.begin(index, view, ranked)
-    const named = ranked.named(this.#speakers.in(view, index, ranked.words))
-    this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
+    this.#sessions.begin(index, view, ranker)
+    const named = ranker.named(this.#speakers.in(view, index, ranker.words))
+    this.#isSpeaker = this.#speakers.said(index, named, ranker.own)
     const bestMatch = chosen.best.length > 0 ? scores[chosen.best[0]!]! : 0
     const docs = this.#gather(index, view, chosen.best, passes)
-    const all = named.length === 0 ? docs : this.#withSpoken(docs, index, view, passes, ranked)
+    const all = named.length === 0 ? docs : this.#withSpoken(docs, index, view, passes, ranker)
     this.#words.clear()
     const bestWords = this.#long.size === 0
       ? bestMatch
       : Math.max(bestMatch, this.#withLong(all, index, { pool, rest, terms, newestFirst }))
-    this.#rank = (doc) => ranked.rank(this.cluesOf(doc), bestWords)
+    this.#rank = (doc) => ranker.rank(this.signalsOf(doc), bestWords)
     let best = 0
     let least = Infinity
     let wordless = 0
@@ -180,13 +180,13 @@ export class CandidateRanker {
   }
 
   /** Tells what is known of a doc id. The answer is one object, which the next call changes. */
-  cluesOf(doc: number): Clues {
-    const clues = this.#sessions.cluesOf(doc)
-    clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(doc) &&
-      (clues.isTurn || this.#speakers.has(doc))
-    clues.isFirstPerson = clues.isSpeaker && this.#sessions.isFirstPerson(doc)
-    if (this.#words.size > 0) clues.words = Math.max(clues.words, this.#words.get(doc) ?? 0)
-    return clues
+  signalsOf(doc: number): Signals {
+    const signals = this.#sessions.signalsOf(doc)
+    signals.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(doc) &&
+      (signals.isTurn || this.#speakers.has(doc))
+    signals.isFirstPerson = signals.isSpeaker && this.#sessions.isFirstPerson(doc)
+    if (this.#words.size > 0) signals.words = Math.max(signals.words, this.#words.get(doc) ?? 0)
+    return signals
   }
 
   /** Adds the long matches that hold most of the question, and returns what the best of their passages is worth. */
@@ -244,7 +244,7 @@ export class CandidateRanker {
     index: InvertedIndex,
     view: View,
     passes: Passes,
-    { times }: Ranked
+    { times }: QuestionRanker
   ): Array<number> {
     let left = spoken
     for (const session of this.#sessions.worthy(view, times)) {
@@ -371,7 +371,7 @@ class Speakers {
   said(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
-    own: Ranked["own"]
+    own: QuestionRanker["own"]
   ): ((doc: number) => boolean) | undefined {
     if (actors.length === 0 && own === undefined) return undefined
     const isMeant = new Uint8Array(this.#speakers.length + 1)

@@ -13,7 +13,7 @@ import { narrow } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, type ColumnFilter, Columns, isLong, type Outline } from "./Outline.ts"
-import type { Ranked } from "./Ranker.ts"
+import type { QuestionRanker } from "./Ranker.ts"
 import { RecencyIndex } from "./RecencyIndex.ts"
 import type { ScoreBound } from "./ScoreBound.ts"
 import { bestThat, choose, firstLook, MatchCollector, type Pool, poolOf, sampleOf } from "./Selection.ts"
@@ -168,16 +168,16 @@ export class Matcher<R extends Outline> {
     const { index } = this
     const view = index.view(sight)
     // records that nothing but words ranks are in the order of their words
-    const ranked = question.ranked && (question.ranked.isTimely || this.#hasSpecial(view))
-      ? question.ranked.read()
+    const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
+      ? question.ranker.read()
       : undefined
     try {
       const filter = this.passing(asked)
       const { depth, score, shares, terms } = question
-      const masks = ranked && this.#candidates.masksFor(index)
-      const best = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : sampleOf(depth)
+      const masks = ranker && this.#candidates.masksFor(index)
+      const best = ranker !== undefined ? byWords : score === undefined ? Math.max(1, depth) : sampleOf(depth)
       const limit = filter.rest === undefined ? best : firstLook(best)
-      const scoreBound = ranked === undefined && shares !== undefined && index.live > this.#examined
+      const scoreBound = ranker === undefined && shares !== undefined && index.live > this.#examined
         ? this.#columns.scoreBound(shares)
         : undefined
       let pool: Pool
@@ -197,7 +197,7 @@ export class Matcher<R extends Outline> {
         index.match(view, terms, masks, { read: collector.read, passing: () => filter.byGroup(index.docs) })
         pool = collector.pool()
       }
-      return this.#matchesOf(view, filter, question, { ranked, scoreBound }, pool)
+      return this.#matchesOf(view, filter, question, { ranker, scoreBound }, pool)
     } finally {
       index.clear()
     }
@@ -208,7 +208,10 @@ export class Matcher<R extends Outline> {
     view: View,
     filter: ColumnFilter,
     question: Question,
-    { scoreBound: bound, ranked }: { readonly ranked: Ranked | undefined; readonly scoreBound: ScoreBound | undefined },
+    { scoreBound: bound, ranker }: {
+      readonly ranker: QuestionRanker | undefined
+      readonly scoreBound: ScoreBound | undefined
+    },
     passed: Pool
   ): Matches {
     const index = this.index
@@ -224,8 +227,8 @@ export class Matcher<R extends Outline> {
       pool = poolOf(docs.subarray(0, narrow(docs, docs.length, rest)), scores)
       rest = undefined
     }
-    const chosen = ranked && bestThat(pool, scores, byWords, newestFirst, rest)
-    const ranking = ranked && chosen && candidates.rank(
+    const chosen = ranker && bestThat(pool, scores, byWords, newestFirst, rest)
+    const ranking = ranker && chosen && candidates.rank(
       index,
       view,
       {
@@ -238,7 +241,7 @@ export class Matcher<R extends Outline> {
         newestFirst,
         terms
       },
-      ranked
+      ranker
     )
     // each of a few is looked at
     const scoreBound = pool.count > examined ? bound : undefined
@@ -258,12 +261,12 @@ export class Matcher<R extends Outline> {
     }, question)
     const candidate = (doc: number, n: number): Candidate => {
       const rank = ranking === undefined ? scores[doc]! : candidates.rankOf(doc, index)
-      const clues = ranked?.isExplained === true ? { ...candidates.cluesOf(doc) } : undefined
+      const signals = ranker?.isExplained === true ? { ...candidates.signalsOf(doc) } : undefined
       const relevance = relevanceOf(rank, best)
       return {
         fact: this.factOf(doc),
         lexical: rank,
-        clues,
+        signals,
         score: finals?.[n] ?? scored?.(doc, relevance) ?? relevance
       }
     }

@@ -61,7 +61,7 @@ const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply"
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
 /** Facts that a holder of records knows of one that a question may mean, bodies aside. */
-export interface Clues {
+export interface Signals {
   /** BM25; 0 where it shares no word with the question. */
   words: number
   /** Whether it is of a session; what follows up to `coverage` counts for those alone. */
@@ -87,15 +87,15 @@ export interface Clues {
 }
 
 /** Ranking of candidates, read off the question where that is needed. */
-export interface Asking {
+export interface LazyRanker {
   /** Whether the question may name or ask for a time. Else records of no session and no speaker are in the order of their words. */
   readonly isTimely: boolean
-  readonly read: () => Ranked
+  readonly read: () => QuestionRanker
 }
 
 /** Demands of a question beside its words, as a holder of records needs them. */
-export interface Ranked extends Ranker {
-  /** Whether the clues of candidates are wanted. */
+export interface QuestionRanker extends Ranker {
+  /** Whether the signals of candidates are wanted. */
   readonly isExplained: boolean
   /** Words of the question that may be the first of a speaker's name, folded. */
   readonly words: ReadonlyArray<string>
@@ -121,9 +121,9 @@ export interface Ranker {
   /** Whether the question asks for a time. */
   readonly isWhen: boolean
   /** `best`: the best BM25 among the records that pass. */
-  readonly rank: (clues: Readonly<Clues>, best: number) => number
+  readonly rank: (signals: Readonly<Signals>, best: number) => number
   /** The share of each feature in the rank; they add up to it. Those of no weight are left out. */
-  readonly shares: (clues: Readonly<Clues>, best: number) => Readonly<Partial<Record<Feature, number>>>
+  readonly shares: (signals: Readonly<Signals>, best: number) => Readonly<Partial<Record<Feature, number>>>
 }
 
 /** Makes the ranker of a question that is asked at `now`, in epoch milliseconds. */
@@ -131,19 +131,19 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
   const times = timesIn(text, now)
   const isWhen = asksWhen(text)
   const own = ranker === 1 && conversation === 1 ? normal : normalised(ranker, conversation)
-  const rank = (clues: Clues, best: number): number => {
-    const words = best > 0 ? clues.words / best : 0
-    let sum = clues.isSpeaker ? own.speaker + (clues.isFirstPerson ? own.firstPerson : 0) : 0
-    if (times !== undefined) sum += own.date * closeness(times, clues.validAt)
-    if (isWhen && clues.namesTime) sum += own.time
-    if (!clues.isTurn) return sum + words
-    const lent = best > 0 ? (own.neighbours * clues.neighbours + own.reply * clues.reply) / best : 0
-    return sum + own.words * words + lent + own.session * clues.session + own.coverage * clues.coverage +
-      own.length * lengthOf(clues) + (clues.isQuestion ? 0 : own.statement)
+  const rank = (signals: Signals, best: number): number => {
+    const words = best > 0 ? signals.words / best : 0
+    let sum = signals.isSpeaker ? own.speaker + (signals.isFirstPerson ? own.firstPerson : 0) : 0
+    if (times !== undefined) sum += own.date * closeness(times, signals.validAt)
+    if (isWhen && signals.namesTime) sum += own.time
+    if (!signals.isTurn) return sum + words
+    const lent = best > 0 ? (own.neighbours * signals.neighbours + own.reply * signals.reply) / best : 0
+    return sum + own.words * words + lent + own.session * signals.session + own.coverage * signals.coverage +
+      own.length * lengthOf(signals) + (signals.isQuestion ? 0 : own.statement)
   }
-  const shares: Ranker["shares"] = (clues, best) => {
-    const values = valuesOf(clues, best, times, isWhen)
-    const weightIn = (feature: Feature) => feature === "words" && !clues.isTurn ? 1 : own[feature]
+  const shares: Ranker["shares"] = (signals, best) => {
+    const values = valuesOf(signals, best, times, isWhen)
+    const weightIn = (feature: Feature) => feature === "words" && !signals.isTurn ? 1 : own[feature]
     const all = features.map((feature) => [feature, weightIn(feature) * values[feature]] as const)
     return Object.fromEntries(all.filter(([, share]) => share > 0))
   }
@@ -176,25 +176,25 @@ const logistic = (x: number): number => 1 / (1 + Math.exp(-x))
 
 /** Returns the value of each feature, 0..1; `neighbours` may be above 1, where several turns match well. */
 export const valuesOf = (
-  clues: Readonly<Clues>,
+  signals: Readonly<Signals>,
   best: number,
   times: Times | undefined,
   isWhen: boolean
 ): Readonly<Record<Feature, number>> => {
   const over = (bm25: number) => best > 0 ? bm25 / best : 0
-  const ofTurn = (value: number) => clues.isTurn ? value : 0
+  const ofTurn = (value: number) => signals.isTurn ? value : 0
   return {
-    words: over(clues.words),
-    neighbours: ofTurn(over(clues.neighbours)),
-    session: ofTurn(clues.session),
-    reply: ofTurn(over(clues.reply)),
-    coverage: ofTurn(clues.coverage),
-    speaker: clues.isSpeaker ? 1 : 0,
-    firstPerson: clues.isSpeaker && clues.isFirstPerson ? 1 : 0,
-    date: times === undefined ? 0 : closeness(times, clues.validAt),
-    time: isWhen && clues.namesTime ? 1 : 0,
-    length: ofTurn(lengthOf(clues)),
-    statement: ofTurn(clues.isQuestion ? 0 : 1)
+    words: over(signals.words),
+    neighbours: ofTurn(over(signals.neighbours)),
+    session: ofTurn(signals.session),
+    reply: ofTurn(over(signals.reply)),
+    coverage: ofTurn(signals.coverage),
+    speaker: signals.isSpeaker ? 1 : 0,
+    firstPerson: signals.isSpeaker && signals.isFirstPerson ? 1 : 0,
+    date: times === undefined ? 0 : closeness(times, signals.validAt),
+    time: isWhen && signals.namesTime ? 1 : 0,
+    length: ofTurn(lengthOf(signals)),
+    statement: ofTurn(signals.isQuestion ? 0 : 1)
   }
 }
 
@@ -209,7 +209,7 @@ const normalised = (ranker: number, conversation: number): typeof weights => {
 const ofWords: ReadonlySet<Feature> = new Set(["words", ...inConversation, ...ofForm])
 const normal = normalised(1, 1)
 
-const lengthOf = ({ length }: Clues): number => logarithms[Math.min(60, length)]!
+const lengthOf = ({ length }: Signals): number => logarithms[Math.min(60, length)]!
 const logarithms = Float64Array.from({ length: 61 }, (_, n) => Math.log1p(n) / Math.log(61))
 
 /** The signs that a text shows without being understood. */
@@ -240,13 +240,13 @@ const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|w
  * Reads a question: who and when it asks for. A speaker is named by the whole name or the first word of it, or, from four letters
  * on, by a word that is a letter away. First person means the viewer.
  */
-export const ranked = (
+export const questionRanker = (
   text: string,
   viewer: Viewer.Any,
   now: number,
   emphasis: Emphasis,
   isExplained: boolean
-): Ranked => {
+): QuestionRanker => {
   const words = wordsOf(text)
   const ids = "userId" in viewer && first.test(text) ? { userId: viewer.userId, actorId: viewer.actorId } : undefined
   const mine = [ids?.userId, ids?.actorId].flatMap((id) => id === undefined ? [] : [foldName(id)])

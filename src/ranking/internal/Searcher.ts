@@ -46,7 +46,7 @@ import {
 import * as Scorer from "../Scorer.ts"
 import { mayNameTime } from "../Tokenizer.ts"
 import { isLong } from "./Outline.ts"
-import { type Asking, type Clues, type Ranked, ranked as rankedBy } from "./Ranker.ts"
+import { type LazyRanker, type QuestionRanker, questionRanker, type Signals } from "./Ranker.ts"
 import { confidenceIn, hybridSearch, passageIn, wordsOf } from "./Searcher/HybridSearch.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
@@ -150,7 +150,7 @@ export interface Found {
   readonly score: number
   readonly relevance: number
   readonly lexical: number
-  readonly clues: Readonly<Clues> | undefined
+  readonly signals: Readonly<Signals> | undefined
   readonly cosine: number
 }
 
@@ -268,11 +268,11 @@ export interface Round {
 }
 
 /** Asks for the best by word, weighed, with nothing left to decide but what says the same. */
-function* byWord(search: Search, depth: number, ranked: Asking | undefined): SearchProgram<Round> {
+function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.sight, search.asked, {
     terms,
-    ranked,
+    ranker,
     score: search.scorer(weight),
     shares: query.weights && Scorer.shares(query, weight, search.options.kinds, search.now),
     minScore,
@@ -280,8 +280,8 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Sea
     also: subject === undefined ? [] : [subject.id]
   })
   const { best, count, exact } = matches
-  const all = matches.candidates.map(({ clues, fact, lexical, score }): Found => (
-    { fact, score, relevance: best > 0 ? lexical / best : 0, lexical, clues, cosine: 0 }
+  const all = matches.candidates.map(({ signals, fact, lexical, score }): Found => (
+    { fact, score, relevance: best > 0 ? lexical / best : 0, lexical, signals, cosine: 0 }
   ))
   const found = all.slice(0, Math.min(depth, count))
   return {
@@ -289,7 +289,7 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Sea
     count,
     isCut: (last) => last === undefined && found.length === depth && count > depth,
     explanationOf: (found, record) => ({
-      ...(query.text !== undefined && wordsOf(search, matches, terms, record, found, ranked)),
+      ...(query.text !== undefined && wordsOf(search, matches, terms, record, found, ranker)),
       relevance: found.relevance,
       ...search.factors(record, found.relevance, weight)
     }),
@@ -301,13 +301,13 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Sea
 }
 
 /** Ranking of the candidates of a question; `undefined`: no words are asked for, or nothing but words counts. */
-const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined => {
+const rankerOf = ({ now, query, viewer, weights }: Search): LazyRanker | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
-  let read: Ranked | undefined
+  let read: QuestionRanker | undefined
   return {
     isTimely: mayNameTime.test(text),
-    read: () => read ??= rankedBy(text, viewer, asOf, weights, explain || confidence)
+    read: () => read ??= questionRanker(text, viewer, asOf, weights, explain || confidence)
   }
 }
 
@@ -322,13 +322,13 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
 /** Retrieves, orders and folds, deeper as long as that may change what is shown: mostly once. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
-  const ranked = askingOf(search)
+  const ranker = rankerOf(search)
   // some more than is wanted, where some may be folded
   let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
   for (;;) {
     const round = embedding === undefined
-      ? yield* byWord(search, depth, ranked)
-      : yield* hybridSearch(search, embedding, depth, ranked)
+      ? yield* byWord(search, depth, ranker)
+      : yield* hybridSearch(search, embedding, depth, ranker)
     const { folded, gone, kept } = yield* pick(search, round.found)
     depth = deeper(depth, limit, Math.max(1, kept.length))
     if (round.isCut(kept[limit - 1]?.found)) continue

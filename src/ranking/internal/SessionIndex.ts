@@ -15,7 +15,7 @@ import { idf } from "../Bm25.ts"
 import { float64, int32 } from "./DocIds.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import type { Outline } from "./Outline.ts"
-import { type Clues, type Form, isFirstPerson, isQuestion, type Ranker } from "./Ranker.ts"
+import { type Form, isFirstPerson, isQuestion, type Ranker, type Signals } from "./Ranker.ts"
 import { TermMasks } from "./TermMasks.ts"
 import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
@@ -39,7 +39,7 @@ interface Session {
 }
 
 /** Signs of a record of which nothing is known. */
-export const noClues: Readonly<Clues> = {
+export const noClues: Readonly<Signals> = {
   ...{ words: 0, isTurn: false, neighbours: 0, session: 0, reply: 0, coverage: 0, isSpeaker: false },
   ...{ isQuestion: false, isFirstPerson: false, namesTime: false, validAt: 0, length: 0 }
 }
@@ -70,7 +70,7 @@ export class SessionIndex {
   /** The rarity of each term among the sessions, and the sum of these. */
   #rarities: ReadonlyArray<number> = []
   #rarity = 0
-  readonly #clues: Clues = { ...noClues }
+  readonly #signals: Signals = { ...noClues }
 
   /** `recordOf`: the record of a doc id that is not removed. */
   constructor(recordOf: (doc: number) => Outline) {
@@ -226,25 +226,25 @@ export class SessionIndex {
   }
 
   /** Tells what is known of a doc id, speakers aside. The answer is one object, which the next call changes. */
-  cluesOf(doc: number): Clues {
+  signalsOf(doc: number): Signals {
     const index = this.#index!
     const own = index.scores.data
     const number = this.masks.groupOf(doc) - 1
-    const clues = this.#clues
-    clues.words = own[doc]!
-    clues.isTurn = number >= 0
-    clues.isQuestion = this.#is(doc, "isQuestion")
-    clues.isFirstPerson = false
-    clues.namesTime = this.#isWhen && this.#is(doc, "namesTime")
-    clues.validAt = this.#isTimed ? this.#recordOf(doc).validAt : 0
-    clues.length = index.lengthOf(doc)
+    const signals = this.#signals
+    signals.words = own[doc]!
+    signals.isTurn = number >= 0
+    signals.isQuestion = this.#is(doc, "isQuestion")
+    signals.isFirstPerson = false
+    signals.namesTime = this.#isWhen && this.#is(doc, "namesTime")
+    signals.validAt = this.#isTimed ? this.#recordOf(doc).validAt : 0
+    signals.length = index.lengthOf(doc)
     if (number >= 0) this.#look(doc, number, index)
-    return clues
+    return signals
   }
 
   /** Reads what the turns around one say for it. */
   #look(doc: number, number: number, index: InvertedIndex): void {
-    const clues = this.#clues
+    const signals = this.#signals
     const own = index.scores.data
     const { masks } = this
     const until = index.until.data
@@ -279,10 +279,10 @@ export class SessionIndex {
         far += second
       }
     }
-    clues.neighbours = near / 2 + far / 4
-    clues.reply = reply
-    clues.session = this.#shareOf(number)
-    clues.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
+    signals.neighbours = near / 2 + far / 4
+    signals.reply = reply
+    signals.session = this.#shareOf(number)
+    signals.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
   }
 
   /** Whether the text of a doc id speaks in the first person. */

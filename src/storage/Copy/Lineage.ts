@@ -8,8 +8,9 @@ import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import type { MemoryId } from "../../domain/MemoryId.ts"
-import { hashOf } from "../../domain/MemoryRecord.ts"
+import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { hashOf, type MemoryRecord, unchecked } from "../../domain/MemoryRecord.ts"
+import { isInternal } from "../../domain/MemoryScope.ts"
 import type { Reader, Stored, Uses } from "../Engine.ts"
 import type { Service } from "../MemoryStore.ts"
 import * as Reads from "../MemoryStore/internal/Reads.ts"
@@ -24,6 +25,43 @@ export interface Side {
   readonly reader: Reader
   readonly vectors: Vectors | undefined
 }
+
+/**
+ * The name of a row whose id is derived from a signature of its store, as those of threads: the id is that of
+ * `<purpose>:<signature of the text>:<name>`, with one of the names.
+ */
+export interface SignedName {
+  readonly purpose: string
+  readonly text: string
+  readonly names: Iterable<string>
+}
+
+/** Reads the signed name of a row off its content; `undefined`: its id is no derived one. */
+export interface ReadName {
+  (record: MemoryRecord, tenant: string): SignedName | undefined
+}
+
+/** Returns a function that gives the library's own rows the ids by which the other store finds them; all others keep theirs. */
+export const renaming =
+  (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
+  (tenant: string, lineage: Lineage): Io<Lineage> =>
+    Effect.gen(function*() {
+      const { record } = newestOf(lineage)
+      const signed = isInternal(record.scope)
+        ? readers.map((read) => read(record, tenant)).find((name) => name !== undefined)
+        : undefined
+      if (signed === undefined) return lineage
+      const { names, purpose, text } = signed
+      const [ours, theirs] = yield* Effect.all([from.sign(purpose, text), to.sign(purpose, text)])
+      for (const name of names) {
+        if (stableId(`${purpose}:${ours}:${name}`) !== record.id) continue
+        const id = stableId(`${purpose}:${theirs}:${name}`)
+        const renamed = ({ forgotten, record }: Stored): Stored => ({ record: unchecked({ ...record, id }), forgotten })
+        const [first, ...rest] = lineage
+        return [renamed(first), ...rest.map(renamed)]
+      }
+      return lineage
+    })
 
 /** The uses and vectors of a source, which a copy reads to write a batch of lineages. */
 export interface Source {

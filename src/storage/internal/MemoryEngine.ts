@@ -58,7 +58,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     changeFeed: ChangeFeed.make()
   }
   const { tenantIndexes } = memory
-  const vectors = Vectors.ofSidecar(
+  const vectors = Vectors.ofBackend(
     Vectors.inMemory(memory.embeddings),
     tenantIndexes.of,
     Effect.sync(() => {

@@ -10,7 +10,7 @@ import type { Candidate, Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineTo, toFloat32 } from "../../VectorIndex.ts"
 import { RecordFact } from "../Outline.ts"
 import { Passages } from "../Passages.ts"
-import { type Asking, type Clues, confidence } from "../Ranker.ts"
+import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /** Share of its cosine that a turn lends to the turns next to it. */
@@ -25,7 +25,7 @@ interface HybridCandidate {
   /** Whether the vector leg has found it. */
   readonly isNear: boolean
   lexical: number
-  clues: Readonly<Clues> | undefined
+  signals: Readonly<Signals> | undefined
 }
 
 /** Retrieves the best `depth` by vector and by words, and completes the other score of each. */
@@ -33,7 +33,7 @@ export function* hybridSearch(
   search: Search,
   embedding: Embedding,
   depth: number,
-  ranked: Asking | undefined
+  ranker: LazyRanker | undefined
 ): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, weights } = search
   const vector = toFloat32(embedding.vector)
@@ -45,12 +45,12 @@ export function* hybridSearch(
   const nearest = nearestOf(near, lent * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, HybridCandidate>()
   for (const { cosine, fact } of near.hits) {
-    all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, clues: undefined })
+    all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, signals: undefined })
   }
   const terms = query.mode !== "vector" && weights.lexical > 0 ? search.terms : undefined
   const matches = terms === undefined ? undefined : yield* retrieval.match(search.sight, search.asked, {
     terms,
-    ranked,
+    ranker,
     minScore: 0,
     depth,
     also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
@@ -58,21 +58,21 @@ export function* hybridSearch(
   const words = Math.min(depth, matches?.count ?? 0)
   const others: Array<HybridCandidate> = []
   let about: HybridCandidate | undefined
-  matches?.candidates.forEach(({ clues, fact, lexical }, i) => {
+  matches?.candidates.forEach(({ signals, fact, lexical }, i) => {
     const known = all.get(fact.id)
     if (known !== undefined) {
       known.lexical = lexical
-      known.clues = clues
+      known.signals = signals
       return
     }
-    const one = { fact, cosine: 0, isNear: false, lexical, clues }
+    const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
     if (i < words) all.set(fact.id, one)
     else about = one // everything else in `also` is near, so this is the subject
   })
   if (subject !== undefined) about = all.get(subject.id) ?? about
   if (subject !== undefined && about === undefined) {
-    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, clues: undefined }
+    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, signals: undefined }
     others.push(about)
   }
   yield* compare(search, embedding.model, vector, others, near.known)
@@ -89,9 +89,9 @@ export function* hybridSearch(
   })
   const weight = weights.vector + (matches ? weights.lexical : 0)
   const scored = search.scorer(weight)
-  const foundAs = ({ clues, cosine, fact, lexical }: HybridCandidate): Found => {
+  const foundAs = ({ signals, cosine, fact, lexical }: HybridCandidate): Found => {
     const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(fact, cosine)]) : Math.min(1, cosine)
-    return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, clues, cosine }
+    return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, signals, cosine }
   }
   const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
   const isDeep = near.hits.length < depth && words < depth
@@ -116,7 +116,7 @@ export function* hybridSearch(
       const [byWord, byVector] = [Fusion.partOf(lexicalOf(lexical)), Fusion.partOf(vectorOf(fact, cosine))]
       const both = byWord + byVector || 1
       return {
-        ...(matches && wordsOf(search, matches, terms, record, found, ranked)),
+        ...(matches && wordsOf(search, matches, terms, record, found, ranker)),
         cosine,
         ...(matches && nearest(fact) > cosine && { "cosine:lent": nearest(fact) }),
         relevance,
@@ -186,8 +186,8 @@ export const wordsOf = (
   matches: Matches,
   terms: ReadonlyArray<string> = [],
   record: MemoryRecord,
-  { clues, lexical }: Pick<Found, "clues" | "lexical">,
-  ranked: Asking | undefined
+  { signals, lexical }: Pick<Found, "signals" | "lexical">,
+  ranker: LazyRanker | undefined
 ): Readonly<Record<string, number>> => {
   const { bm25, parts } = explain(
     buildDoc(record.id, record, analyzer.index),
@@ -195,9 +195,9 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // there are no clues if nothing but words ranks
-  const known = clues === undefined ? { words: 1 } : ranked?.read().shares(clues, bestWords ?? 0)
-  const shares = ranked === undefined ? [] : Object.entries(known ?? {})
+  // there are no signals if nothing but words ranks
+  const known = signals === undefined ? { words: 1 } : ranker?.read().shares(signals, bestWords ?? 0)
+  const shares = ranker === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)
   const ranks = shares.map(([feature, share]) =>
     [`rank:${feature}`, best > 0 ? share / whole * lexical / best : 0] as const
@@ -227,8 +227,8 @@ export const confidenceIn = (
   const all = weights.reduce((sum, weight) => sum + weight, 0)
   const unknown = weights.reduce((sum, weight, i) => documentFrequencies[i] === 0 ? sum + weight : sum, 0)
   return confidence({
-    rank: first.clues?.isTurn === true ? first.lexical : undefined,
-    isMeant: isNamed !== true || first.clues?.isSpeaker === true,
+    rank: first.signals?.isTurn === true ? first.lexical : undefined,
+    isMeant: isNamed !== true || first.signals?.isSpeaker === true,
     strength: Math.min(1, bestWords / (most * all)),
     unknown: unknown / all
   })

@@ -20,7 +20,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import { deriveSummary, hashOf, Tag } from "../../../domain/MemoryRecord.ts"
 import { ScopeId } from "../../../domain/MemoryScope.ts"
-import type { Sidecar } from "../../MemoryStore.ts"
+import type { VectorBackend } from "../../MemoryStore.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import type { Entry } from "./VaultFile.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
@@ -131,8 +131,8 @@ const json = Schema.decodeUnknownEither(Schema.parseJson())
 
 /* The vectors that Deuz left beside its files, brought in when their model is first asked for. A cache of a stranger's. */
 
-/** A sidecar that brings in Deuz's vectors as their model is followed. */
-export interface DeuzVectors extends Sidecar {
+/** A vector backend that brings in Deuz's vectors as their model is followed. */
+export interface DeuzVectors extends VectorBackend {
   /** Returns the error of the file of vectors, once it was needed and could not be read; else nothing. */
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
 }
@@ -141,13 +141,13 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * Adds to `sidecar` vectors for those of the entries that Deuz wrote and nobody has changed since. `unnamed` is the model of
+ * Adds to `vectorBackend` vectors for those of the entries that Deuz wrote and nobody has changed since. `unnamed` is the model of
  * those whose record names none. Cost of `unnamed`: each such record is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,
   entries: () => ReadonlyArray<Entry>,
-  sidecar: Sidecar,
+  vectorBackend: VectorBackend,
   unnamed?: string
 ): Effect.Effect<DeuzVectors> =>
   Effect.map(Effect.makeSemaphore(1), (importing) => {
@@ -178,7 +178,7 @@ export const vectors = (
 
     const bringIn = (tenant: string, model: string) =>
       Effect.gen(function*() {
-        const embeddings = sidecar.embeddings(tenant)
+        const embeddings = vectorBackend.embeddings(tenant)
         const open = entries().filter(({ path, row, tenant: at }) =>
           at === tenant && isPlace(path) && embeddings.get(model, hashOf(row.record)) === undefined
         )
@@ -191,13 +191,13 @@ export const vectors = (
         }).filter(([, vector]) => vector.every(Number.isFinite)) // a number may be too large for 32 bits
         const dimensions = embeddings.dimensions(model) ?? mostCommon(rows.map(([, { length }]) => length))
         const fit = rows.filter(([, { length }]) => length === dimensions)
-        if (fit.length > 0) yield* sidecar.append(tenant, model, fit)
+        if (fit.length > 0) yield* vectorBackend.append(tenant, model, fit)
       })
 
     return {
-      ...sidecar,
+      ...vectorBackend,
       models: (tenant) =>
-        Effect.map(sidecar.models(tenant), (known) => [
+        Effect.map(vectorBackend.models(tenant), (known) => [
           ...known,
           ...entries().flatMap(({ extra, path, tenant: at }) => {
             const model = extra["embeddingModelId"] ?? unnamed
@@ -206,14 +206,15 @@ export const vectors = (
         ]),
       follow: (tenant, model) =>
         Effect.zipRight(
-          sidecar.follow(tenant, model),
+          vectorBackend.follow(tenant, model),
           Effect.suspend(() => {
             const key = JSON.stringify([tenant, model])
             return asked.has(key) ?
               Effect.void :
               Effect.tap(
                 bringIn(tenant, model),
-                () => Effect.sync(() => sidecar.embeddings(tenant).dimensions(model) !== undefined && asked.add(key))
+                () =>
+                  Effect.sync(() => vectorBackend.embeddings(tenant).dimensions(model) !== undefined && asked.add(key))
               )
           }).pipe(importing.withPermits(1))
         ),

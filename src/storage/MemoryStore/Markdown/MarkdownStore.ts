@@ -56,11 +56,11 @@ export const make = (
     )
     yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, Snapshot.unsaved))
     const ready = yield* keepCurrent(fs, vault, Duration.decode(options.poll ?? "1 second"))
-    const sidecar = yield* Deuz.vectors(fs, vault.state.entries, vault.sidecar, options.deuzModel)
+    const vectorBackend = yield* Deuz.vectors(fs, vault.state.entries, vault.vectorBackend, options.deuzModel)
     const store = yield* makeStore("markdown", {
       ...primitives(vault),
       trash: options.trash,
-      sidecar,
+      vectorBackend,
       ready,
       outside: (viewer) => Stream.unwrap(Effect.as(ready, vault.changeFeed.of(viewer)))
     })
@@ -69,7 +69,7 @@ export const make = (
 
     const service: VaultService = {
       refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
-      issues: Effect.sync(() => [...vault.unsealed(), ...vault.state.issues(), ...sidecar.issues()]),
+      issues: Effect.sync(() => [...vault.unsealed(), ...vault.state.issues(), ...vectorBackend.issues()]),
       verify: Effect.withSpan(verify(fs, vault), "markdown.verify"),
       repair: ({ write = false } = {}) => Effect.withSpan(repair(fs, vault, write), "markdown.repair"),
       adopt: Effect.withSpan(adopt(fs, vault), "markdown.adopt")

@@ -16,7 +16,7 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
 import * as ChangeFeed from "../../ChangeFeed.ts"
-import type { Sidecar, Write } from "../../MemoryStore.ts"
+import type { VectorBackend, Write } from "../../MemoryStore.ts"
 import * as Commit from "./Commit.ts"
 import * as Document from "./Document.ts"
 import * as History from "./History.ts"
@@ -49,7 +49,7 @@ export interface Vault {
   /** Runs a turn about these records and keys, in which one batch may be committed together with those of others. */
   readonly inTurn: Commit.Writers["inTurn"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
-  readonly sidecar: Sidecar
+  readonly vectorBackend: VectorBackend
   /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
   /** An issue where the vault was opened without its hidden folder, until its records are adopted. */
@@ -370,7 +370,7 @@ export const open = (
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
       secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
-      sidecar: VectorFile.make(fs, embeddings, exclusive, () =>
+      vectorBackend: VectorFile.make(fs, embeddings, exclusive, () =>
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
       refresh: Effect.zipRight(Effect.asVoid(follow(false)), heard(state.scan, false)),
       follow: follow(false),

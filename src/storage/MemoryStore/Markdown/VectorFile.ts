@@ -18,7 +18,7 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
-import type { Sidecar } from "../../MemoryStore.ts"
+import type { VectorBackend } from "../../MemoryStore.ts"
 import { fit } from "../../Vectors.ts"
 import { hidden, segmentOf } from "./Layout.ts"
 import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
@@ -48,7 +48,7 @@ interface Position extends Omit<Stat, "born"> {
 }
 
 /**
- * Makes the sidecar of a vault. `exclusive` keeps other writers out; a caller of `retain` holds it already. `texts` returns
+ * Makes the vector backend of a vault. `exclusive` keeps other writers out; a caller of `retain` holds it already. `texts` returns
  * the hashes of each tenant's texts.
  */
 export const make = (
@@ -56,7 +56,7 @@ export const make = (
   all: TenantEmbeddings,
   exclusive: <A>(self: Io<A>) => Io<A>,
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
-): Sidecar => {
+): VectorBackend => {
   const positions = new Map<string, Position>()
   /** Models whose file still holds the vectors of all tenants. */
   const undivided = new Set<string>()

@@ -13,7 +13,7 @@ import { hashOf, isExpired, type MemoryRecord, type Patch } from "../../../domai
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import { makeTenantLocks, type Mark, type Reader } from "../../Engine.ts"
-import { type Provenance, revisionsKept, type Service, type Sidecar, type Stored } from "../../MemoryStore.ts"
+import { type Provenance, revisionsKept, type Service, type Stored, type VectorBackend } from "../../MemoryStore.ts"
 import { draftOf } from "../../Revision.ts"
 import * as TenantIndex from "../../TenantIndex.ts"
 import * as Vectors from "../../Vectors.ts"
@@ -39,7 +39,7 @@ export interface MergedRows {
   /** Streams the tombstones of the store below. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
   /** Vectors of the branch, and those of the store below that were asked for; `undefined` if the store below has none. */
-  readonly sidecar: Sidecar | undefined
+  readonly vectorBackend: VectorBackend | undefined
 }
 
 /** The merged rows of one tenant. */
@@ -148,7 +148,7 @@ export const make = (options: Options): MergedRows => {
             Effect.map(reader.read(tenant, ids), (rows) => rows.flatMap(Option.toArray))
           )
       ),
-    sidecar: Option.map(below.vectors, ({ models: modelsBelow }): Sidecar => ({
+    vectorBackend: Option.map(below.vectors, ({ models: modelsBelow }): VectorBackend => ({
       ...vectors,
       embeddings,
       follow,
