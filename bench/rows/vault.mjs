@@ -104,8 +104,7 @@ export const stalls = (count) => {
   const root = folder()
   const run = child(import.meta.filename)
   const figures = {}
-  const held = (name, { cpu, stall, wall }) =>
-    figures[`stall: vault, ${name}`] = { vault: { median: stall, cpu, wall } }
+  const held = (name, { stall, ...rest }) => figures[`stall: vault, ${name}`] = { vault: { median: stall, ...rest } }
   held("filled by batches of 500", run("fill", root, count))
   held("opened with its snapshot", run("open", root))
   held("a put, a search and the end of the scope", run("use", root))
@@ -212,5 +211,5 @@ if (self === import.meta.filename) {
   await Effect.runPromise(Effect.scoped(Layer.build(layerOf(folder()))))
   await new Promise(setImmediate)
   const end = watch()
-  await printed(() => modes[mode](root, Number(count)), () => ({ stall: end() }))
+  await printed(() => modes[mode](root, Number(count)), end)
 }

@@ -206,6 +206,7 @@ class Part<V extends object> {
     const [keys, values] = [this.#keys, this.#values]
     this.#keys = []
     this.#values = []
+    table.reserve(keys.length)
     for (let i = 0; i < keys.length; i++) {
       const [key, value] = [keys[i]!, values[i]!]
       const held = table.get(key)
@@ -238,7 +239,14 @@ class Table<V extends object> {
     const isNew = this.#values[at] === undefined
     this.#keys[at] = key
     this.#values[at] = value
-    if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow()
+    if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow(2 * this.#keys.length)
+  }
+
+  /** Makes room for so many keys more. */
+  reserve(more: number): void {
+    let length = this.#keys.length
+    while (4 * (this.#size + more) > 3 * length) length *= 2
+    if (length > this.#keys.length) this.#grow(length)
   }
 
   /** Removes a key that is there, and moves those behind that would not be found any more. */
@@ -274,11 +282,11 @@ class Table<V extends object> {
     return at
   }
 
-  #grow(): void {
+  #grow(length: number): void {
     const [keys, values] = [this.#keys, this.#values]
-    this.#keys = new Int32Array(2 * keys.length)
-    this.#values = Array.from({ length: 2 * keys.length })
-    this.#shift--
+    this.#keys = new Int32Array(length)
+    this.#values = Array<V | Set<V> | undefined>(length).fill(undefined)
+    this.#shift = Math.clz32(length) + 1
     for (let i = 0; i < keys.length; i++) {
       const value = values[i]
       if (value === undefined) continue
