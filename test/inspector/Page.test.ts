@@ -1,5 +1,6 @@
 /** The page of the inspector in a real browser, with the keyboard alone. */
 import { assert, describe, it } from "@effect/vitest"
+import axe from "axe-core"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -44,6 +45,23 @@ const hostileDraft: Draft = {
   links: [{ to: idOf(1), type: "<script>alert(3)</script>", weight: 1 }],
   source: { reference: "javascript:alert(4)" }
 }
+
+/** Views of the inspector, with something to see in each. */
+const views = [
+  "search?q=coffee",
+  "timeline",
+  "prompt?q=tea",
+  "trash",
+  `record/${idOf(1)}`,
+  `record/${idOf(30)}`,
+  `graph/${idOf(1)}`
+]
+
+/** Runs axe in the page, and tells which elements break which rule. */
+const run =
+  `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }).then(({ violations }) => ({
+  violations: violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 120) + " " + failureSummary))
+}))`
 
 describe("the page of the inspector", () => {
   it.scopedLive("searches, opens, edits, shows the graph, forgets and restores by the keyboard alone", () =>
@@ -193,6 +211,26 @@ describe("the page of the inspector", () => {
         await page.reload()
         assert.isTrue(await isDark())
       })
+    }))
+
+  it.scopedLive("meets WCAG 2.2 at level AA in every view, contrast included, light and dark, narrow and wide", () =>
+    Effect.gen(function*() {
+      const { url } = yield* serving(ada, [...drafts, hostileDraft], ["--user", "ada"])
+      for (const colorScheme of ["light", "dark"] as const) {
+        for (const width of [380, 1000]) {
+          const { page, wrong } = yield* pageOf(url, { colorScheme, viewport: { width, height: 760 } })
+          for (const view of views) {
+            yield* Effect.promise(async () => {
+              await page.goto(`${url}/#/${view}`)
+              await page.locator("main[aria-busy=false]").waitFor()
+              await page.evaluate(axe.source) // not a script tag: the page's policy takes none
+              const { violations } = await page.evaluate<{ readonly violations: ReadonlyArray<string> }>(run)
+              assert.deepStrictEqual(violations, [], `${view}, ${colorScheme}, ${width} wide`)
+            })
+          }
+          assert.deepStrictEqual(wrong, [])
+        }
+      }
     }))
 
   it.scopedLive("asks for a token where one is needed, and keeps it for the tab alone", () =>
