@@ -315,5 +315,5 @@ export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
 export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(
     expiresAt,
-    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // with a `trash` of 0, even if the clock was set back
+    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // a `trash` of 0 applies even if the clock was set back
   )

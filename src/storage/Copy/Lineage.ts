@@ -91,7 +91,7 @@ export const lineagesOf = (
   rowsOf(side, tenant, batch).pipe(
     Stream.mapEffect((row) => lineageOf(side, tenant, row)),
     Stream.transduce(Sink.foldWeighted({
-      initial: [] as ReadonlyArray<Lineage>, // without the cast the type would be that of an empty array
+      initial: [] as ReadonlyArray<Lineage>, // the cast prevents the type of an empty array
       maxCost: mostText,
       cost: (_, lineage: Lineage) => Math.max(Math.floor(mostText / batch), lengthOf(lineage)),
       body: (all, lineage) => [...all, lineage]
@@ -132,7 +132,7 @@ export const readRows = (
 ): Io<ReadonlyMap<MemoryId, Stored>> =>
   Effect.map(
     reader.read(tenant, ids),
-    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // in the order of the ids
+    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // `read` keeps the order
   )
 
 /* Finds the revisions that the target lacks. */

@@ -247,7 +247,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
-    // if supported, the server ends a statement that waits for a lock when its client has disconnected
+    // the server, if it can, ends a statement that waits for a lock when its client has disconnected
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
     // a server with another storage engine for its log may have no timelines

@@ -199,7 +199,7 @@ export const lifetimesOf = (
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const all: Array<Lifetime> = []
-    // by chunks, because an effect per row is slow
+    // chunks, because an effect per row is slow
     yield* Stream.runForEachChunk(rows, (chunk) =>
       Effect.sync(() => {
         for (const row of chunk) if (row.forgotten || row.record.expiresAt !== undefined) all.push(lifetimeOf(row))

@@ -104,8 +104,8 @@ export interface Found {
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
-   * For each dedupe key the records that are live at `now`, oldest first, then by id: up to one more than `Needs.ids` has entries, since
-   * the batch may remove as many itself.
+   * Records that are live at `now`, by dedupe key, oldest first, then by id. At most one more than `Needs.ids` has entries, since the
+   * batch may itself remove as many.
    */
   readonly holders: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>

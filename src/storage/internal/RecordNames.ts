@@ -126,7 +126,7 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
   const { body, links, metadata, source: { origin } } = record
   const isPlain = origin !== "file" && metadata["links"] === undefined
   if (!isPlain) return [...links.map(({ to }) => to), ...mentionsOf(record).flatMap(keysOf)].map(Wikilink.hash)
-  const found = Wikilink.parse(body) // at most `maxTargets` links
+  const found = Wikilink.parse(body) // returns at most `maxTargets` links
   if (links.length + found.length === 0) return none
   const hashes = links.map(({ to }) => Wikilink.hash(to))
   for (const link of found) {

@@ -333,7 +333,7 @@ export const makeWriters = (
         const done = yield* Effect.exit(lock.withLock(held, () => line.length > 0))
         Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
-        for (const turn of isHeld ? [first] : [first, ...others]) { // without the lock, all queued writers fail at once
+        for (const turn of isHeld ? [first] : [first, ...others]) { // all queued writers fail at once without the lock
           const at = turn === undefined ? -1 : line.indexOf(turn)
           if (turn === undefined || at < 0) continue
           line.splice(at, 1)

@@ -249,7 +249,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
           later("sync", path, (done) => fs.fsync(fd, done)),
           Effect.orDie(now("close", path, () => fs.closeSync(fd)))
         )
-      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // or the file could stay open
+      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // else the file could stay open
     },
     readRange: (path, offset, length) =>
       now("read", path, () => {

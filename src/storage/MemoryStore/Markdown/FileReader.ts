@@ -23,7 +23,7 @@ import { isSameStat, type Stat, type VaultFileSystem } from "./VaultFileSystem.t
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** What the vault's state knows of records and files. */
+/** The records and files that the vault's state knows. */
 export interface Known {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly file: (path: string) => Entry | Bad | undefined

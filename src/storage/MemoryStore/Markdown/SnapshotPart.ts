@@ -243,7 +243,7 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>
   Effect.async<Uint8Array, Error>((resume) => {
-    const chunkSize = Math.max(1_024, length + 16) // so that the result is a single chunk
+    const chunkSize = Math.max(1_024, length + 16) // makes the result a single chunk
     brotliDecompress(
       bytes,
       { chunkSize },

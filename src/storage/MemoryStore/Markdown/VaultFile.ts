@@ -63,7 +63,7 @@ export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
-/** What a scan found at a path; `undefined` for nothing that is or could be a record. */
+/** The result of a scan for one path; `undefined` if nothing there is or could be a record. */
 export type Found = Entry | Bad | undefined
 
 /** Stands for the status of a file that was not scanned yet. */

@@ -322,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // if the file still exists, the turn was ended
+              // the rename fails although the file exists if the turn was ended
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),

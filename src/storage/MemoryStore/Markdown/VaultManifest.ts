@@ -182,7 +182,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // with our version number the checksum is valid, so only the version was damaged
+      // the checksum is valid for our version number, so only that number was damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined

@@ -178,7 +178,7 @@ export const make = (
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
-    // of many revisions in one batch only the last are kept, and an erasure, which erases all before it
+    // drops all but the last revisions of a large batch, and keeps erasures, since each erases everything before it
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,

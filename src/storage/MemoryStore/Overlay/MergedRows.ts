@@ -89,7 +89,7 @@ export const make = (options: Options): MergedRows => {
       if (ids.size > 0) yield* refresh(tenant, known, Array.from(ids))
       return known
     }).pipe(
-      // after a failure the index may be incomplete, so it is built anew
+      // a failure may leave the index incomplete, so it is built anew
       Effect.onExit((exit) => Effect.sync(() => exit._tag === "Failure" && tenants.delete(tenant))),
       locks.withLock(tenant)
     )

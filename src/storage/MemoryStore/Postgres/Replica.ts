@@ -61,7 +61,7 @@ export const follow = (
         yield* pause
       }
     })
-    // if a server does not answer, `until` passes and reads go to the primary
+    // `until` passes if a server does not answer, and reads go to the primary
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(look), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),

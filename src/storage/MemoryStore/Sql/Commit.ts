@@ -152,7 +152,7 @@ const store = (
   outcomes: ReadonlyArray<Outcome>,
   versions: ReadonlyMap<string, number>
 ): ReadonlyArray<Statement> => {
-  // without the current revision, which is in `memory_records`
+  // excludes the current revision, which is in `memory_records`
   const earlier = outcomes.flatMap(({ before, isErased, revisions }) =>
     [...before !== undefined && !isErased ? [before] : [], ...revisions].slice(-revisionsKept, -1)
   )
@@ -325,7 +325,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // without vectors, a model may get other dimensions; its version still increases
+      // a model without vectors may get other dimensions; its version still increases
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,

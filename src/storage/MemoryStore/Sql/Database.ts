@@ -175,7 +175,7 @@ export const fromDriver = (driver: Driver): Database => {
           yield* run(connection, "commit", begin)
           const exit = yield* Effect.exit(restore(body(queryOf(connection))))
           const ended = Exit.isSuccess(exit) ? yield* Effect.either(run(connection, "commit", "COMMIT")) : undefined
-          // if ROLLBACK fails, the connection is lost, and the server rolls back
+          // a failed ROLLBACK means that the connection is lost, so the server rolls back
           if (ended?._tag !== "Right") yield* Effect.option(run(connection, "commit", "ROLLBACK"))
           if (ended?._tag === "Left") return yield* ended.left
           if (Exit.isSuccess(exit) && committed !== undefined) yield* committed(exit.value)
@@ -190,7 +190,7 @@ export const fromDriver = (driver: Driver): Database => {
   const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
   const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
-  // if the replica is unavailable, the query goes to the primary, which is at least as current
+  // queries go to the primary, which is at least as current, if the replica is unavailable
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))
   return {

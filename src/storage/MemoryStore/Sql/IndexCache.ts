@@ -176,7 +176,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       one.index.pack()
-      // without a visible partition, nothing is known of the model
+      // the statement returned nothing about the model if no partition is visible
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, one))
@@ -211,7 +211,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
       if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
       const source = yield* database.reading
       const found = yield* versionsOf(source, sight, database.dialect.history, model)
-      // without a visible partition, the statement returns no row, and so no history
+      // the statement returns no row, and so no history, if no partition is visible
       const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
       const versions = { ...found, history: there ?? source.history ?? history }
       if (versions.history !== history) {
@@ -293,7 +293,7 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // in one statement, since entries of `memory_gone` are complete only above the floor read with them
+      // a single statement, since entries of `memory_gone` are complete only above the floor read with them
       const gone = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?

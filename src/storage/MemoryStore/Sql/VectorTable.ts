@@ -75,7 +75,7 @@ const pending = (
     // two ranges: from the start to the last hash, then from the first hash to the start
     for (const [first, end] of start === "" ? [["", ""]] : [[start, ""], ["", start]]) {
       for (let after = first!;;) {
-        // without other conditions or DISTINCT, which could make a planner sort all hashes instead of reading some of them in order
+        // no other conditions and no DISTINCT, which could make a planner sort all hashes instead of reading some in order
         const hashes = yield* query(
           `SELECT hash FROM memory_records WHERE tenant = ? AND hash > ?${end === "" ? "" : " AND hash <= ?"}
            ORDER BY hash LIMIT ?`,

@@ -72,7 +72,7 @@ export const history = (
     const tenant = Viewer.tenantOf(viewer)
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
-    // at least all kept revisions, since finding the creation of the record needs them whatever the limit
+    // reads all kept revisions even for a small limit, since finding the record's creation needs them
     const kept = yield* engine.revisions(tenant, id, Math.max(limit, Revision.revisionsKept))
     return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
