@@ -33,7 +33,7 @@ export interface ChangeFeed {
    * more than `ChangeFeedCapacity` unread changes fails with `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
-  /** Streams the events of a tenant, converted by `heard`; an event for which it returns `undefined` takes no room in the buffer. */
+  /** Streams the events of a tenant, converted by `heard`; an event for which `heard` returns `undefined` takes no room in it. */
   readonly stream: Engine.Engine["changes"]
   /** Whether there is any listener. */
   readonly isHeard: () => boolean

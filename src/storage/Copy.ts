@@ -374,7 +374,7 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
       const known = new Map(target?.map((stored) => [stored.record.revision, stored]))
       const newest = newestOf(source)
       for (const stored of job.hasHistory ? source : [newest]) {
-        // compares the newest one with the target's row, which differs if the target was changed since
+        // the newest revision is compared with the target's current row, which differs if the target has changed since
         const their = stored === newest ? row : known.get(stored.record.revision)
         compare(job, "revisions", contentOf(stored), their && contentOf(their))
       }

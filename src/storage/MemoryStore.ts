@@ -158,7 +158,7 @@ export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | 
 export type { Provenance }
 /** The types that a backend is written with. */
 export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"
-/** The ends of links. */
+/** The records at the other ends of a record's links. */
 export type { Linked, Neighbours } from "./Links.ts"
 /** The vectors of a store, and the backend that keeps them. */
 export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"

@@ -191,7 +191,7 @@ export interface Holders {
   readonly first: (key: string) => MemoryRecord | undefined
 }
 
-/** Makes the holders from what a batch found. `rows` are the rows that the batch has changed so far, by id; the caller updates this map. */
+/** Makes the holders from what a batch found. `rows` has the batch's rows by id, as changed so far; the caller updates it. */
 export const makeHolders = (
   { holders, now, rows: found }: Found,
   rows: ReadonlyMap<MemoryId, Stored | undefined>

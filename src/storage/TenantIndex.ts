@@ -48,9 +48,9 @@ export interface TenantIndex {
   readonly size: () => number
   /** Returns all rows without tombstones, in any order. */
   readonly rows: () => ReadonlyArray<Stored>
-  /** Returns the records of those rows, expired ones included. */
+  /** Returns the records of all rows without tombstones, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
-  /** Iterates over the same records without copying them to an array. */
+  /** Iterates over the records that `records` returns, without making an array. */
   readonly each: () => Iterable<MemoryRecord>
   /** Returns all tombstones, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>

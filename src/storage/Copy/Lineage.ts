@@ -16,7 +16,7 @@ import type { Vectors } from "../Vectors.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** One side of a copy. */
+/** One side of a copy: a store's rows and vectors. */
 export interface Side {
   readonly name: string
   readonly reader: Reader
@@ -121,7 +121,7 @@ export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // a linea
 /** Returns the id of a record. */
 export const idOf = (lineage: Lineage): MemoryId => lineage[0].record.id
 
-/** Returns a canonical text of a revision, for comparisons. */
+/** Returns a text by which two revisions can be compared. */
 export const contentOf = ({ forgotten, record }: Stored): string => canonicalJson([forgotten, record])
 
 /** Reads the rows of these ids; ids without a row are left out. */

@@ -10,7 +10,7 @@
  * mirror    see `Replication`
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
  *           `failures`; the search fails only if all stores fail
- * get, list fail if a store fails, since it might have the records asked for; ids found in other stores are still returned
+ * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
  * redaction each store's own. Writable stores must have the redaction that the federation was built with, if any; a store
  *           that joins later must have the one that the writable stores share
  * trash     each store's own, for as long as its own layer sets

@@ -2,8 +2,8 @@
  * Compaction: erases expired records, and empties the trash, which keeps the tombstones of forgotten records for a time.
  * `Texts` finds orphaned vectors, whose text no record has any more.
  *
- * Laws: a tombstone is erased once it is older than the store's `trash`, an expired record as soon as it has expired. A viewer
- * can restore every record that its list of the trash shows:
+ * Laws: compaction erases a tombstone once it is older than the store's `trash`, and an expired record whatever the `trash` is. A
+ * viewer can restore every record that its list of the trash shows:
  *
  * ```ts
  * import { Effect } from "effect"

@@ -181,7 +181,7 @@ export interface Changed {
 
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed; `overCap` and `tenantsWith` find the tenants that retention and the outbox have work in. A layer that changes
+ * `invalidAt` has passed; `overCap` and `tenantsWith` find where retention and the outbox have work. A layer that changes
  * what a store returns must wrap its reader too. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy`
  * needs. It fails with `read_only` if the store is read-only.
  */
@@ -318,7 +318,7 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     model: string,
     limit: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
-  /** Adds vectors; a hash that already has a vector keeps it. Fails with `conflict` if another process was first, with other dimensions. */
+  /** Adds vectors; a hash that has one keeps it. Fails with `invalid_draft` if another process was first, with other dimensions. */
   readonly attach: (
     tenant: string,
     model: string,

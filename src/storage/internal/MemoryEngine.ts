@@ -89,7 +89,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          yield* tenantIndexes.get(tenant).texts().prepared // here with pauses, since a later erasure would build it at once
+          yield* tenantIndexes.get(tenant).texts().prepared // built with pauses now, so that no later erasure builds it at once
           yield* vectors.attach(tenant, model, all)
           tenantIndexes.get(tenant).texts().build().attached(all.map(([hash]) => hash))
         })
@@ -238,7 +238,7 @@ const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.
   if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
 
-/** Sweeps if most vectors are orphaned. Skips a tenant without rows, whose vectors may have been attached before its records. */
+/** Erases orphaned vectors if they are the majority. Skips a tenant without rows, whose vectors may precede its records. */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
   const tenantIndex = memory.tenantIndexes.get(tenant)

@@ -1,7 +1,7 @@
 /**
  * Claims a path for one process by creating a file there that no other process can create: the basis of the vault's lock.
  *
- * A process keeps one file open in its turn folder (see `VaultFileSystem`), and claims the path by a hard link to this file, which fails if
+ * A process keeps one file open in its turn folder (see `Layout.turnOf`), and claims the path by a hard link to this file, which fails if
  * the path exists. Creating and removing a file for each claim would get slower over time, because disks skip the inodes of recently
  * removed files. On a file system without hard links each claim creates a file of its own.
  *

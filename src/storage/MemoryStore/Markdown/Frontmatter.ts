@@ -296,7 +296,7 @@ const flow = /^[A-Za-z0-9][A-Za-z0-9 _./-]*$/
 
 /** Matches a JSON string without control characters, whose escapes mean the same in YAML. */
 const quoted = /^"(?:[^"\\\p{C}\u2028\u2029]|\\["\\/bfnrt])*"$/u
-/** Matches a text in single quotes that contains none. */
+/** Matches a text in single quotes that contains no single quote itself. */
 const single = /^'[^'\p{C}\u2028\u2029]*'$/u
 /** Matches a text that starts with a letter and has no character with a meaning in YAML. */
 const plain = /^\p{L}(?:[\p{L}\p{M}\p{N}\p{So} _.,;/()'!?%&*+=@$^~|<>"-]|:(?! |$))*$/u

@@ -370,7 +370,7 @@ export const make = (fs: VaultFileSystem): History => {
     undo: (made) =>
       one(Effect.zipRight(
         settled,
-        // not if the file was rewritten or the batch marked as landed, since then its files were written
+        // nothing is undone if the file was rewritten or the batch has landed, since then its files were written
         Effect.suspend(() => {
           const { length, offset } = HistoryLine.spanOf(made.places)
           return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void

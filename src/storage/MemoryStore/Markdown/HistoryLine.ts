@@ -316,7 +316,7 @@ export interface HistoryIndex {
   readonly places: ReadonlyArray<Place>
 }
 
-/** Number of bytes at each end that are compared. That is enough, since the lines there state their epoch and offsets. */
+/** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in its lines at both ends. */
 const compared = 4_096
 
 /** Returns a hash of the first and the last of the first `end` bytes of a file. */

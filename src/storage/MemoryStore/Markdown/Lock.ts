@@ -203,7 +203,7 @@ const isBeat = (before: string | undefined, after: string | undefined): boolean 
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
-/** Returns the process in a lock's content: its first word. A lock in another format names none. */
+/** Returns the name of the process in a lock's content, which is the first word. A lock in another format names no process. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
 /** Error of a writer whose lock was stolen, or that finds that another process wrote meanwhile. The writer runs again. */

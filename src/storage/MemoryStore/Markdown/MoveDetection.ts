@@ -176,7 +176,7 @@ export const threshold = 0.7
  */
 const maxShared = 64
 
-/** Number of UTF-16 units of a text that are compared. */
+/** Length of the beginning of a text that is compared, in UTF-16 units. */
 const maxCompared = 65_536
 
 /**

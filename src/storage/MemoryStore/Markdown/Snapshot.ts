@@ -38,7 +38,7 @@ export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
   /** Indexes by tenant, as encodings in progress. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
-  /** Absent while a batch has not landed. */
+  /** Index of the history; absent while the `.md` files of a batch are not synced. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 

@@ -106,7 +106,7 @@ export const open = (
     const { awaited } = history
     /** Batches whose files could not be written, with their files before, until each is rolled back. */
     const failed = new Map<History.Batch, WritePlan.Before>()
-    /** Whether this process wrote files that may not have landed. */
+    /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
     /** Last batch whose files this process has written or found on disk. */
     let viewed = 0
@@ -211,7 +211,7 @@ export const open = (
     const takenBack: Io<void> = Effect.gen(function*() {
       yield* history.settle
       for (const [batch, before] of failed) {
-        // not if another holder of the lock has replaced the history or the batch has landed
+        // keeps the files if another holder of the lock has replaced the history or has synced the batch's files
         if (history.unlanded().includes(batch)) yield* WritePlan.rollBack(fs, batch.places, before)
         yield* history.undo(batch)
         failed.delete(batch)

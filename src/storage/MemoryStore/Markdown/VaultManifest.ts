@@ -3,7 +3,7 @@
  * copies with a checksum each, so that one of them may be incomplete, empty, deleted, or have a wrong digit:
  *
  * ```text
- * .effect-memory/vault.json        {"version":1,"key":"64 hex digits","checksum":"64 hex digits"}
+ * .effect-memory/vault.json        {"version":2,"key":"64 hex digits","checksum":"64 hex digits"}
  * .effect-memory/vault.copy.json   the same
  * ```
  *

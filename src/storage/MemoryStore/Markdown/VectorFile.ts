@@ -268,7 +268,7 @@ const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number 
     onSome: (header) => header.tenant === tenant && header.model === model ? header.dimensions : undefined
   })
 
-/** Returns the consecutive valid rows from `from`, and the offset at which the last complete row ends. */
+/** Returns the valid rows from offset `from` on, without damaged ones, and the offset at which the last complete row ends. */
 const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   const rows: Array<Row> = []
   const words = 9 + dimensions

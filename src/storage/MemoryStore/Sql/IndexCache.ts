@@ -247,7 +247,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           const one = held(sight.tenant) // no pause between this and the check of the history, so that the index belongs to it
           yield* bringUpToDate(source, sight, versions, model, one)
           if (!isThere(sight.tenant, one, versions, model)) continue
-          // no pause between this and the check above
+          // no pause since the check above, so that the partitions are still there
           const answer = question(one.index, texts, vectors)
           if (answer._tag === "Answered") return answer.answer
           const rows = yield* rowsIn(source, sight.tenant, answer.ids)
