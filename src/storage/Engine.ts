@@ -179,7 +179,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // the index is rebuilt for each call
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // no marks, as the index is rebuilt for each call
     analyzer: Effect.succeed(undefined), // this process tokenizes each row itself, with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
@@ -213,7 +213,7 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // callers could ask for any number of empty tenants
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // not if empty: callers can name any tenant
       }))
 }
 

@@ -175,7 +175,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // set, since reads come here only after the standby was found to be current
+          // `there` is set, since it is only read after the standby was found to be current
           once: {
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
             executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)

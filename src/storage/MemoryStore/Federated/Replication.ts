@@ -41,8 +41,8 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors. Rows that the caller has locked and read (`before`) are not read again. Read again are rows with generated ids,
-   * and, if other such rows were copied since `before`, all rows of the mirrors.
+   * Updates all mirrors. Rows that the caller has locked and read (`before`) are not read again. Rows with generated ids are
+   * read again; if others of these were copied since `before`, so are all rows of the mirrors.
    */
   readonly follow: (
     members: StoreRegistry.Members,

@@ -71,7 +71,7 @@ export const make = (
     const alone =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
-          .sort((a, b) => b - a) // the last one applied is outermost and locked first; one order for all writers, to avoid deadlocks
+          .sort((a, b) => b - a) // all writers lock the lowest stripe first (it is the outermost), to avoid deadlocks
           .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
 
     const write: WriteRouter["write"] = (op, members, home, viewer, mutations, provenance = {}) =>

@@ -358,7 +358,7 @@ export const makeWriters = (
         const served = restore(Effect.zipRight(Deferred.await(one.begun), self))
         return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(over, exit))
       })
-      return Effect.catchAll(once, (error) => isLost(error) ? turn(about, self) : Effect.fail(error)) // runs again
+      return Effect.catchAll(once, (error) => isLost(error) ? turn(about, self) : Effect.fail(error)) // the writer runs again
     }
 
     const writers: Writers = {

@@ -19,7 +19,7 @@ import type { Files, OpenFile } from "./DirectFiles.ts"
 /** A file of this process, kept open so that no other file can get its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
-  /** Whether the turn folder existed when the path was claimed, because the hard link was made from a file in it. */
+  /** Whether the claim is a hard link to a file in the turn folder, which therefore existed when the path was claimed. */
   readonly isInTurn: boolean
   /** Overwrites the content in place; a text must not be shorter than the one before. */
   readonly write: (text: string) => Effect.Effect<void, E>

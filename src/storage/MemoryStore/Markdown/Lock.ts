@@ -76,7 +76,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
           if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
             fs.remove(aside, { force: false }),
-            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // it is a folder
+            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // `remove` fails on a folder
           )
         }
       })
@@ -142,14 +142,14 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
       isUsed = false
-      // into our own file, so that a heartbeat after a theft has no effect
+      // heartbeats go to our own file, so they have no effect after a theft
       const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
       return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
         Effect.zipRight(due)
       )
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
-    /** Runs when the heartbeat fiber has ended for any reason, so that a new one can be started. */
+    /** Allows a new heartbeat fiber; runs when the last one has ended for any reason. */
     const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0

@@ -229,7 +229,7 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   Effect.async<Uint8Array>((resume) => {
     const params = {
       [constants.BROTLI_PARAM_QUALITY]: quality,
-      [constants.BROTLI_PARAM_LGWIN]: Math.max(16, Math.min(22, 32 - Math.clz32(bytes.length))), // no larger than the data
+      [constants.BROTLI_PARAM_LGWIN]: Math.max(16, Math.min(22, 32 - Math.clz32(bytes.length))), // window no larger than the data
       [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length
     }
     const chunkSize = Math.max(1_024, bytes.length >> 1)

@@ -126,7 +126,7 @@ const isInConflict = (text: string): boolean => {
     if (fence === undefined && rule) fence = rule
     else if (fence !== undefined) {
       if (rule?.startsWith(fence) && line.trim() === rule) fence = undefined
-    } else if (markers[expected]!.test(line) && ++expected === markers.length) return true // stays below the length
+    } else if (markers[expected]!.test(line) && ++expected === markers.length) return true // the index stays below the length
   }
   return false
 }

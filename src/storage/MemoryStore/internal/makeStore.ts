@@ -346,7 +346,7 @@ export const sleepUntil = (time: number): Effect.Effect<void> =>
 type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
 
 const checked = <F extends Call>(op: string, call: F): F =>
-  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // same arguments and errors
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // has the type of `call`
 
 /**
  * Wraps a store so that each operation fails with `invalid_scope` if the viewer was not made by `Viewer.make`. A plain object could skip
