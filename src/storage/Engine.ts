@@ -163,7 +163,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     tenantIndexes: new Map(),
     unswept: new Set()
   }
-  const tenantIndexOf = (tenant: string) => catalogBeside(source, tenant)
+  const tenantIndexOf = (tenant: string) => tenantIndexForRead(source, tenant)
   return {
     capabilities: {
       writable: capabilities?.writable ?? true,
@@ -179,7 +179,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // no marks, as the index is rebuilt for each call
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // no marks: the index is rebuilt for each call
     analyzer: Effect.succeed(undefined), // this process tokenizes each row itself, with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
@@ -218,7 +218,7 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
 }
 
 /** Returns the index of a tenant for a caller that does not hold the tenant's lock. */
-const catalogBeside = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
+const tenantIndexForRead = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
     source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared
       ? tenantIndexOf(source, tenant)
@@ -243,7 +243,7 @@ const tombstones = (
     )
   }
   if (primitives.tombstones === undefined && primitives.tenantIndex === undefined) {
-    return Effect.map(catalogBeside(source, tenant), (tenantIndex) => tenantIndex.tombstones())
+    return Effect.map(tenantIndexForRead(source, tenant), (tenantIndex) => tenantIndex.tombstones())
   }
   const all = primitives.tombstones ??
     ((tenant) => Stream.filter(primitives.scan(tenant), ({ forgotten }) => forgotten))
@@ -301,20 +301,20 @@ const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: pa
 
 const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<Write>, isQuiet: boolean) =>
   Effect.gen(function*() {
-    yield* source.primitives.commit(tenant, stepsOf(rows, writes))
+    yield* source.primitives.commit(tenant, rowWritesOf(rows, writes))
     const tenantIndex = source.tenantIndexes.get(tenant)
     for (const { id, next } of writes) tenantIndex?.set(id, next?.stored)
-    const litters = writes.some(({ id, next }) => {
+    const orphansVectors = writes.some(({ id, next }) => {
       const scope = rows.get(id)?.record.scope
       return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are never embedded
     })
-    if (litters) source.unswept.add(tenant)
+    if (orphansVectors) source.unswept.add(tenant)
     yield* sweep(source, tenant)
     if (!isQuiet) yield* source.changeFeed.publish(tenant, ChangeFeed.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
 /** Converts writes for a backend: adds to each the revision that it replaces. */
-const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Write>): ReadonlyArray<RowWrite> => {
+const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Write>): ReadonlyArray<RowWrite> => {
   const current = new Map<MemoryId, number>()
   return writes.map(({ id, isUnique, next }) => {
     const revision = current.get(id) ?? rows.get(id)?.record.revision ?? 0
@@ -341,7 +341,7 @@ const prune = (source: Source): Io<void> =>
     for (const tenant of yield* source.primitives.tenants) {
       const size = source.primitives.vectorBackend?.embeddings(tenant).size ?? 0
       if (size === 0) continue
-      const tenantIndex = yield* catalogBeside(source, tenant)
+      const tenantIndex = yield* tenantIndexForRead(source, tenant)
       const texts = yield* tenantIndex.texts().prepared
       if (texts.isLittered(size)) source.unswept.add(tenant)
     }

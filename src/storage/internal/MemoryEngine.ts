@@ -50,7 +50,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     ...options,
     trash: Duration.toMillis(trash),
     revisions,
-    tenantIndexes: new Cache((tenant) => makeCatalog(memory, tenant)),
+    tenantIndexes: new Cache((tenant) => makeTenantIndex(memory, tenant)),
     due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
       rowIn(revisions, tenant, id)?.record.revision === revision
     ),
@@ -101,7 +101,7 @@ const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): St
   revisions.get(tenant)?.get(id)?.[0]
 
 /** Makes the index of a tenant. If the tenant has vectors, the index tracks their texts from the start. */
-const makeCatalog = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): TenantIndex.TenantIndex => {
+const makeTenantIndex = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): TenantIndex.TenantIndex => {
   const vectors = embeddings.of(tenant)
   const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: vectors })
   if (vectors.size > 0) tenantIndex.texts().build()
@@ -144,15 +144,15 @@ const transact = <A>(
         }
         const mark = markOf(memory, tenant)
         return Effect.flatMap(Effect.zipLeft(paced(found), turn), (decision) =>
-          isSameMark(mark, markOf(memory, tenant)) || isStill(found, gather(memory, tenant, needs, found.now))
+          isSameMark(mark, markOf(memory, tenant)) || isUnchanged(found, gather(memory, tenant, needs, found.now))
             ? Effect.zipLeft(committed(memory, tenant, found, decision), turn)
             : attempt(left - 1))
       })
-    return attempt(rounds)
+    return attempt(pacedAttempts)
   })
 
 /** Number of attempts to decide a long batch with pauses, each defeated by another write in between; then one step decides it. */
-const rounds = 3
+const pacedAttempts = 3
 
 const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
@@ -160,7 +160,7 @@ const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.ge
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
 /** Whether everything that the transaction needs is as it was found. */
-const isStill = (found: Found, now: Found): boolean =>
+const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
   isSame(found.holders, now.holders, isSameList) &&
   isSame(found.revisions, now.revisions, isSameList)
@@ -215,12 +215,12 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
   const tenantIndex = memory.tenantIndexes.get(tenant)
   const revisions = memory.revisions.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
   memory.revisions.set(tenant, revisions)
-  let litters = false
+  let orphansVectors = false
   for (const { id, next } of writes) {
     const earlier = revisions.get(id)
     tenantIndex.set(id, next?.stored)
     if (next === undefined) {
-      litters ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each id has at least one revision
+      orphansVectors ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each id has at least one revision
       revisions.delete(id)
       continue
     }
@@ -228,7 +228,7 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     const at = erasableAt(lifetimeOf(next.stored), memory.trash)
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
-  if (litters) sweep(memory, tenant, tenantIndex)
+  if (orphansVectors) sweep(memory, tenant, tenantIndex)
   memory.tenantIndexes.keep(tenant, tenantIndex, revisions.size)
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
@@ -281,21 +281,21 @@ export class Cache {
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)
     this.#large.delete(tenant)
-    if (rows > few) this.#large.set(tenant, tenantIndex)
+    if (rows > maxSmallRows) this.#large.set(tenant, tenantIndex)
     else if (rows > 0) this.#small.set(tenant, tenantIndex)
     for (const [tenant, tenantIndex] of this.#small) {
-      if (this.#small.size <= atOnce) return
+      if (this.#small.size <= maxSmallIndexes) return
       this.#small.delete(tenant)
       let size = 0
       for (const { body } of tenantIndex.each()) size += body.length
-      if (size > short) this.#large.set(tenant, tenantIndex) // too long to be indexed again after an eviction
+      if (size > maxSmallLength) this.#large.set(tenant, tenantIndex) // too long to be indexed again after an eviction
     }
   }
 }
 
 /** Limits of a small tenant: the number of its rows, and the total length of their bodies in UTF-16 units. */
-const few = 32
-const short = 65_536
+const maxSmallRows = 32
+const maxSmallLength = 65_536
 
 /** Number of indexes of small tenants that are cached. */
-const atOnce = 256
+const maxSmallIndexes = 256

@@ -215,36 +215,36 @@ export interface About {
 }
 
 /** A queued or running writer. */
-interface Turn {
+interface QueuedWriter {
   /** Records and keys of the writer; `undefined` if it may use all, so that it needs the lock for itself. */
   readonly about: (About & { readonly tenant: string }) | undefined
   /** Done when the writer may start; fails if the lock could not be taken. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
   /** Done when the next writer may start. */
-  readonly given: Deferred.Deferred<void>
+  readonly released: Deferred.Deferred<void>
   /** Done when the writer has finished. */
-  readonly over: Deferred.Deferred<void>
+  readonly finished: Deferred.Deferred<void>
   /** Done when the lock under which the writer wrote is released; `undefined` if it wrote nothing, and need not wait for this. */
-  left?: Deferred.Deferred<void> | undefined
+  unlocked?: Deferred.Deferred<void> | undefined
 }
 
 /** A committed batch that is not written yet. */
 interface Waiting {
   readonly batch: Prepared
-  readonly turn: Turn
+  readonly writer: QueuedWriter
   readonly outcome: Deferred.Deferred<void, MemoryError.MemoryError>
 }
 
 /** Approximate limits of a group: records, and characters of their files. More would hold the lock and block the event loop for long. */
-const most = 256
-const mostCharacters = 524_288
+const maxRecords = 256
+const maxCharacters = 524_288
 /** Number of writers after which the lock is released for a moment, for other processes. A waiting process retries every 5 ms. */
-const inARow = 128
+const maxWriters = 128
 /** Duration of this moment, in milliseconds. */
-const moment = 8
+const yieldMillis = 8
 
 /** Characters of planned files after which the leader yields to the event loop; each writer counts as another 8,192. */
-const charactersPerTurn = 262_144
+const charactersPerPause = 262_144
 
 /**
  * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. It runs in the context
@@ -260,36 +260,36 @@ export const makeWriters = (
   }
 ): Effect.Effect<Writers> =>
   Effect.suspend(() => {
-    const paced = EventLoop.pacer(charactersPerTurn)
-    const line: Array<Turn> = []
-    let current: Turn | undefined
+    const paced = EventLoop.pacer(charactersPerPause)
+    const queue: Array<QueuedWriter> = []
+    let current: QueuedWriter | undefined
     let waiting: Array<Waiting> = []
     /** Done when a writer is queued; `undefined` while the leader is working. */
     let idle: Deferred.Deferred<void> | undefined
     /** Whether a batch failed, so that the state must be made current before the next writer starts. */
     let isBehind = false
     /** Number of writers since other processes last had a moment to take the lock. */
-    let row = 0
+    let writersServed = 0
     /** Done when the lock held now is released. */
-    let left: Deferred.Deferred<void> | undefined
+    let unlocked: Deferred.Deferred<void> | undefined
 
     const flush: Effect.Effect<void> = Effect.gen(function*() {
       const batches = waiting
       waiting = []
       if (batches.length === 0) return
       const written = yield* Effect.exit(write(batches.map(({ batch }) => batch)))
-      for (const [n, { outcome, turn }] of batches.entries()) {
+      for (const [n, { outcome, writer }] of batches.entries()) {
         const result = Exit.flatMap(written, (outcomes) => outcomeOf(outcomes[n]))
         if (Exit.isFailure(result)) isBehind = true
         Deferred.unsafeDone(outcome, result)
-        yield* Deferred.await(turn.over) // changes are published in the order of the commits
+        yield* Deferred.await(writer.finished) // changes are published in the order of the commits
       }
     }).pipe(Effect.uninterruptible)
     const settle = Effect.zipRight(flush, Effect.suspend(() => isBehind ? lost : Effect.void))
 
-    const mustBeWritten = ({ about }: Turn): boolean =>
-      waiting.reduce((sum, { batch }) => sum + batch.ids.size, 0) >= most ||
-      waiting.reduce((sum, { batch }) => sum + batch.size, 0) >= mostCharacters ||
+    const mustBeWritten = ({ about }: QueuedWriter): boolean =>
+      waiting.reduce((sum, { batch }) => sum + batch.ids.size, 0) >= maxRecords ||
+      waiting.reduce((sum, { batch }) => sum + batch.size, 0) >= maxCharacters ||
       waiting.some(({ batch }) =>
         batch.isAlone || about?.tenant === batch.tenant &&
           (about.ids.some((id) => batch.ids.has(id)) || about.dedupeKeys.some((key) => batch.keys.has(key)))
@@ -298,18 +298,18 @@ export const makeWriters = (
     const session: Io<void> = Effect.gen(function*() {
       yield* caughtUp
       isBehind = false
-      let last: Turn | undefined
-      while (row < inARow) {
-        if (line[0] !== undefined && mustBeWritten(line[0])) yield* flush
-        const [next] = line // read after the flush, since writers may have left the queue meanwhile
+      let last: QueuedWriter | undefined
+      while (writersServed < maxWriters) {
+        if (queue[0] !== undefined && mustBeWritten(queue[0])) yield* flush
+        const [next] = queue // read after the flush, since writers may have left the queue meanwhile
         if (next === undefined || isBehind) break
         if (last !== undefined && (last.about === undefined || next.about === undefined)) break
-        line.shift()
-        row++
+        queue.shift()
+        writersServed++
         last = current = next
-        if (next.about === undefined) next.left = left
+        if (next.about === undefined) next.unlocked = unlocked
         Deferred.unsafeDone(next.begun, Effect.void)
-        yield* Deferred.await(next.given)
+        yield* Deferred.await(next.released)
         yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
       }
       yield* flush
@@ -317,67 +317,67 @@ export const makeWriters = (
     /** Serves the queue whenever it is not empty. */
     const lead = Effect.gen(function*() {
       for (;;) {
-        if (line.length === 0) {
+        if (queue.length === 0) {
           idle = signal()
           yield* Deferred.await(idle)
           continue
         }
-        if (row >= inARow) {
-          row = 0
-          yield* EventLoop.sleepLive(moment)
+        if (writersServed >= maxWriters) {
+          writersServed = 0
+          yield* EventLoop.sleepLive(yieldMillis)
         }
-        const [first, ...others] = line
+        const [first, ...others] = queue
         let isHeld = false
-        const leaving = left = signal()
+        const leaving = unlocked = signal()
         const held = Effect.zipRight(Effect.sync(() => isHeld = true), session)
-        const done = yield* Effect.exit(lock.withLock(held, () => line.length > 0))
+        const done = yield* Effect.exit(lock.withLock(held, () => queue.length > 0))
         Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
-        for (const turn of isHeld ? [first] : [first, ...others]) { // all queued writers fail at once without the lock
-          const at = turn === undefined ? -1 : line.indexOf(turn)
-          if (turn === undefined || at < 0) continue
-          line.splice(at, 1)
-          Deferred.unsafeDone(turn.begun, done)
+        for (const writer of isHeld ? [first] : [first, ...others]) { // all queued writers fail at once without the lock
+          const at = writer === undefined ? -1 : queue.indexOf(writer)
+          if (writer === undefined || at < 0) continue
+          queue.splice(at, 1)
+          Deferred.unsafeDone(writer.begun, done)
         }
       }
     })
 
-    const turn = <A>(about: Turn["about"], self: Io<A>): Io<A> => {
+    const enqueue = <A>(about: QueuedWriter["about"], self: Io<A>): Io<A> => {
       const once = Effect.uninterruptibleMask((restore) => {
-        const one: Turn = { about, begun: signal(), given: signal(), over: signal() }
-        line.push(one)
+        const one: QueuedWriter = { about, begun: signal(), released: signal(), finished: signal() }
+        queue.push(one)
         if (idle !== undefined) Deferred.unsafeDone(idle, Effect.void)
         idle = undefined
-        const over = Effect.suspend(() => {
-          const at = line.indexOf(one)
-          if (at >= 0) line.splice(at, 1)
-          Deferred.unsafeDone(one.given, Effect.void)
-          Deferred.unsafeDone(one.over, Effect.void)
-          return one.left === undefined ? Effect.void : Deferred.await(one.left)
+        const leave = Effect.suspend(() => {
+          const at = queue.indexOf(one)
+          if (at >= 0) queue.splice(at, 1)
+          Deferred.unsafeDone(one.released, Effect.void)
+          Deferred.unsafeDone(one.finished, Effect.void)
+          return one.unlocked === undefined ? Effect.void : Deferred.await(one.unlocked)
         })
         const served = restore(Effect.zipRight(Deferred.await(one.begun), self))
-        return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(over, exit))
+        return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(leave, exit))
       })
-      return Effect.catchAll(once, (error) => isLost(error) ? turn(about, self) : Effect.fail(error)) // the writer runs again
+      return Effect.catchAll(once, (error) => isLost(error) ? enqueue(about, self) : Effect.fail(error)) // the writer runs again
     }
 
     const writers: Writers = {
       settle,
-      alone: (self) => turn(undefined, self),
-      inTurn: (tenant, { dedupeKeys, ids }, self) => turn({ tenant, ids, dedupeKeys }, self),
+      alone: (self) => enqueue(undefined, self),
+      inTurn: (tenant, { dedupeKeys, ids }, self) => enqueue({ tenant, ids, dedupeKeys }, self),
       commit: (prepare) =>
         Effect.gen(function*() {
-          const turn = current
-          if (turn === undefined) return yield* Effect.dieMessage("a commit outside of a turn")
+          const writer = current
+          if (writer === undefined) return yield* Effect.dieMessage("a commit outside of a turn")
           let batch = yield* prepare
           if (waiting.length > 0 && (batch.isAlone || waiting.some((one) => isShared(one.batch, batch)))) {
             yield* settle
             batch = yield* prepare // planned again, since the files that were just written may be part of it
           }
           const outcome = signal<MemoryError.MemoryError>()
-          turn.left = left
-          waiting.push({ batch, turn, outcome })
-          Deferred.unsafeDone(turn.given, Effect.void)
+          writer.unlocked = unlocked
+          waiting.push({ batch, writer, outcome })
+          Deferred.unsafeDone(writer.released, Effect.void)
           yield* Deferred.await(outcome)
         }).pipe(Effect.uninterruptible)
     }

@@ -54,7 +54,7 @@ export interface History {
   readonly last: () => number
   /** Returns the batches that may not have landed, oldest first. */
   readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of everything read so far; `None` while the files of a batch are unsynced. Cost: a read of 8 KiB, and one pass over the places. */
+  /** Index of all that was read; `None` while the files of a batch are unsynced. Cost: a read of 8 KiB, and one pass over the places. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
