@@ -75,7 +75,7 @@ export const make = (): Replication => {
   }
 
   /** Updates one mirror to the rows given, which other members hold. */
-  const bring = (
+  const updateMirror = (
     member: StoreRegistry.Member,
     tenant: string,
     rows: ReadonlyArray<readonly [MemoryId, Stored | undefined]>,
@@ -109,10 +109,10 @@ export const make = (): Replication => {
         mark(keyOf(member, tenant, id))
       }
       if (copied._tag === "Left" && rows.some(([, row]) => row === undefined || row.forgotten)) {
-        return yield* remains(member, copied.left)
+        return yield* copyRemains(member, copied.left)
       }
       if (gone.length > 0) {
-        yield* Effect.mapError(member.store.apply(system, gone), (error) => remains(member, error))
+        yield* Effect.mapError(member.store.apply(system, gone), (error) => copyRemains(member, error))
       }
       const behind = (error: MemoryError.MemoryError) =>
         Effect.logWarning(`${member.name}: a copy is behind what was written`, error)
@@ -128,7 +128,7 @@ export const make = (): Replication => {
     follow: (members, tenant, written, before) => {
       const mirrors = members.filter(({ mirror }) => mirror !== undefined)
       if (mirrors.length === 0) return Effect.void
-      const left = leftBy(written, before)
+      const left = rowsAfter(written, before)
       const isLocked = written.every(({ applied: { id } }) => left.has(id))
       const copying = Effect.gen(function*() {
         const isCurrent = moment - (isLocked ? 0 : 1) === before.moment
@@ -145,7 +145,7 @@ export const make = (): Replication => {
           const others = rows.filter(([id]) => holders.get(id) !== mirror)
           const held = before.rows.get(mirror)
           const known = isCurrent && held?._tag === "Right" ? held.right : new Map<MemoryId, undefined>()
-          return others.length === 0 ? Effect.void : bring(mirror, tenant, others, known)
+          return others.length === 0 ? Effect.void : updateMirror(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
         MemoryError.defectToUnavailable("mirror"), // the rule is a function of the application, and may throw
@@ -168,7 +168,7 @@ export const make = (): Replication => {
  * Returns the rows after a batch, as far as they follow from its outcomes and the locked rows read before. Leaves out rows with generated
  * ids, duplicates and absent rows.
  */
-const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
+const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
   for (const { applied: { id, outcome, record }, holder, mutation } of written) {
     const held = before.rows.get(holder)
@@ -187,7 +187,7 @@ const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located):
 const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
 const contentOf = (record: MemoryRecord) => canonicalJson([draftOf(record), record.supersededBy, record.source])
 
-const remains = (member: StoreRegistry.Member, error: MemoryError.MemoryError) =>
+const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryError) =>
   new MemoryError.MemoryError({
     ...error,
     message: `a copy remains in ${member.name}; do it again (${error.message})`

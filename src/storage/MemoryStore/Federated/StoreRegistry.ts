@@ -86,7 +86,7 @@ export const begin = (
     const scope = yield* Effect.scope
     const redaction = yield* Redaction.Redaction
     const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, idGenerator))
-    yield* refuse(first.flatMap((member) => misfits(member, redaction)))
+    yield* refuse(first.flatMap((member) => conflictsOf(member, redaction)))
     return first
   })
 
@@ -115,7 +115,7 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
     const member = yield* built(name, entry, yield* Effect.scope, idGenerator).pipe(
       Effect.provideService(Redaction.Redaction, redaction ?? (yield* Redaction.Redaction))
     )
-    yield* refuse(misfits(member, redaction))
+    yield* refuse(conflictsOf(member, redaction))
     yield* Effect.acquireRelease(
       SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
       () => SubscriptionRef.update(members, (all) => all.filter((one) => one !== member))
@@ -375,7 +375,7 @@ export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writabl
  * Lists the conflicts between a member's configuration and its store: it is written to, but the store is read-only or lacks the
  * federation's redaction.
  */
-const misfits = (
+const conflictsOf = (
   { mirror, name, store, writable }: Member,
   redaction: Redaction.Service | undefined
 ): ReadonlyArray<string> => {

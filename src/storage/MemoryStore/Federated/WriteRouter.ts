@@ -68,7 +68,7 @@ export const make = (
      * Runs an effect while it holds the locks of these ids, so that an id without a row stays without one until the effect writes it.
      * Writers of ids in other stripes do not wait.
      */
-    const alone =
+    const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
           .sort((a, b) => b - a) // all writers lock the lowest stripe first (it is the outermost), to avoid deadlocks
@@ -84,11 +84,11 @@ export const make = (
           const moment = copying.moment()
           const ids = Array.from(new Set(batch.map(idOf).filter((id) => id !== undefined)))
           const located = yield* StoreRegistry.locate(members, Viewer.tenantOf(viewer), ids)
-          const parts = yield* parted(op, located, home, viewer, batch)
+          const parts = yield* partsOf(op, located, home, viewer, batch)
           return yield* Effect.uninterruptible(
             written(op, members, parts, viewer, batch, provenance, { ...located, moment })
           )
-        }).pipe(alone(batch.map(idOf)))
+        }).pipe(withIdLocks(batch.map(idOf)))
       })
 
     const written = (
@@ -125,7 +125,7 @@ const stripeOf = (id: MemoryId): number =>
   Array.from(id).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0) | 0, 0) & (stripes - 1)
 
 /** Assigns each mutation to a store; parts that can be rolled back come first. */
-const parted = (
+const partsOf = (
   op: string,
   located: StoreRegistry.Located,
   home: Home,
@@ -143,7 +143,7 @@ const parted = (
       const there = id === undefined ? undefined : located.held(id)
       // a change of a hidden record is routed like a change of a missing one, so that the viewer cannot tell them apart
       const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
-      const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* surely(there))
+      const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* holderOf(there))
       const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
       if (at !== undefined && !takes) yield* refused(op, at, located, viewer, mutation)
       const target = takes
@@ -160,7 +160,7 @@ const parted = (
       parts.set(target, part)
       part.places.push(n)
     })
-    return Array.from(parts.values()).sort((a, b) => Number(isLasting(a, batch)) - Number(isLasting(b, batch)))
+    return Array.from(parts.values()).sort((a, b) => Number(isIrreversible(a, batch)) - Number(isIrreversible(b, batch)))
   })
 
 /** Returns the ids of a batch that belong to the library's own rows: existing ones, and those it puts. */
@@ -184,7 +184,7 @@ const internal = (
  * Returns the holder of an id. Fails if a store that failed to answer may hold it, since an id must not be written to two stores. Read-only
  * mirrors that fail are ignored.
  */
-const surely = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
+const holderOf = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
   unsure !== undefined && (unsure.by.writable || unsure.by.mirror === undefined)
     ? unsure.error
     : Effect.succeed(by)
@@ -218,7 +218,7 @@ const refused = (
   })
 
 /** Whether a part cannot be rolled back once written: it purges, or its store keeps no history. */
-const isLasting = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
+const isIrreversible = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   places.some((n) => {
     const mutation = batch[n]!
     return mutation._tag === "Forget" && mutation.purge === true ||
@@ -246,7 +246,7 @@ const apply = (
   located: StoreRegistry.Located
 ): Io<ReadonlyArray<ReadonlyArray<Applied>>> =>
   Effect.gen(function*() {
-    if (parts.length > 1) yield* wouldBe(op, kinds, parts, viewer, batch, provenance, located)
+    if (parts.length > 1) yield* checkWhole(op, kinds, parts, viewer, batch, provenance, located)
     const answers: Array<ReadonlyArray<Applied>> = []
     for (const { member, places } of parts) {
       const exit = yield* Effect.exit(member.store.apply(viewer, places.map((n) => batch[n]!), provenance))
@@ -263,7 +263,7 @@ const apply = (
  * Checks a batch for several stores, and fails with its first error before anything is written. Duplicates are not checked; each store
  * finds its own.
  */
-const wouldBe = (
+const checkWhole = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
   parts: ReadonlyArray<Part>,

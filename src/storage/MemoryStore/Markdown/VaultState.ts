@@ -154,7 +154,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
   }
 
   /** Returns a file that only needs its `stat` checked, and not its content; in most scans, most files are such. */
-  const heldAgainst = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
+  const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
       ? known
@@ -162,7 +162,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
   }
   /** Adds the file at a path to `found`, unless it is unchanged. */
   const inspect = (path: string, scan: Scan, { found, times }: Findings) => {
-    const known = heldAgainst(path, scan)
+    const known = fileForStatCheck(path, scan)
     const anew = () => {
       times.set(path, ++epoch)
       return Effect.map(examined(path, scan.listed.has(path)), (file) => void found.set(path, file))
@@ -188,16 +188,16 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     Effect.gen(function*() {
       const left: Array<string> = []
       yield* EventLoop.forEach(paths, perTurn, (path) => {
-        const known = heldAgainst(path, scan)
+        const known = fileForStatCheck(path, scan)
         if (known === undefined || !fs.isAsBefore(path, known.stat)) left.push(path)
       })
       let next = 0
-      const lane = Effect.whileLoop({
+      const worker = Effect.whileLoop({
         while: () => next < left.length,
         body: () => inspect(left[next++]!, scan, findings), // the loop condition keeps the index within `left`
         step: () => undefined
       })
-      yield* Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber per file would cost more
+      yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber per file would cost more
     })
   /**
    * Detects moved notes. If a note is gone, lists all files again to find new ones, since the note may have moved to a folder that this

@@ -43,16 +43,16 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
     const outcomes = outcomesOf(batch)
-    const versions = yield* raise(query, tenant, outcomes)
+    const versions = yield* incrementVersions(query, tenant, outcomes)
     const erased = hashesWhere(outcomes, ({ isErased }) => isErased)
     const statements = [
-      ...erase(tenant, outcomes, versions),
-      ...store(tenant, outcomes, versions),
-      ...name(tenant, outcomes),
-      ...count(tenant, outcomes),
+      ...eraseRows(tenant, outcomes, versions),
+      ...storeRows(tenant, outcomes, versions),
+      ...replaceNames(tenant, outcomes),
+      ...updateCounts(tenant, outcomes),
       // vectors of texts that were edited are erased later, by compaction
       ...intoLitter(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
-      ...batch.isQuiet ? [] : tell(dialect, tenant, batch)
+      ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
     for (const [sql, parameters] of statements) yield* query(sql, parameters)
     if (erased.size > 0) yield* sweep(query, tenant, erased)
@@ -79,7 +79,7 @@ const partitionIn = (stored: Stored | undefined): string | undefined => stored &
  * Increments the version of each partition that is written, and returns the versions. The row lock makes the next writer of the partition
  * wait for this batch.
  */
-const raise = (
+const incrementVersions = (
   query: Query,
   tenant: string,
   outcomes: ReadonlyArray<Outcome>
@@ -117,7 +117,7 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
  * Makes the statements that erase records, and that record in `memory_gone` which ids left their partition, so that indexes in memory drop
  * them.
  */
-const erase = (
+const eraseRows = (
   tenant: string,
   outcomes: ReadonlyArray<Outcome>,
   versions: ReadonlyMap<string, number>
@@ -147,7 +147,7 @@ const remove = (table: string, tenant: string, ids: ReadonlyArray<MemoryId>): Re
     ]
   )
 
-const store = (
+const storeRows = (
   tenant: string,
   outcomes: ReadonlyArray<Outcome>,
   versions: ReadonlyMap<string, number>
@@ -231,7 +231,7 @@ const encodedOf = ({ length, stored }: Entry, terms: ReadonlyMap<string, number>
   stored.forgotten ? "" : OutlineIndex.encode(stored.record, terms, length)
 
 /** Makes the statements that replace the names of the written records. */
-const name = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
+const replaceNames = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const named = (role: string, id: MemoryId, names: ReadonlyArray<string>) =>
     Array.from(new Set(names), (name) => [role, nameKey(name), id])
   return [
@@ -248,7 +248,7 @@ const name = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<S
 const intoNames = insert({ table: "memory_names", columns: { role: "text", name: "text", id: "text" } })
 
 /** Makes the statements that update the number of records of each scope and kind, without tombstones. */
-const count = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
+const updateCounts = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const totals = new Map<string, { readonly record: Stored["record"]; by: number }>()
   const add = (stored: Stored | undefined, by: number) => {
     if (stored === undefined) return
@@ -335,7 +335,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
   })
 
 /** Makes the statements that log the changes of the batch for listeners in other processes, in the order of the writes. */
-const tell = (
+const logChanges = (
   { position }: Dialect,
   tenant: string,
   { now, rows, writer, writes }: Batch

@@ -74,7 +74,7 @@ export const history = (
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
     // reads all kept revisions even for a small limit, since finding the record's creation needs them
     const kept = yield* engine.revisions(tenant, id, Math.max(limit, Revision.revisionsKept))
-    return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
+    return visibleRevisions(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
 /** Returns the neighbours of a record. Only records that are visible, live and valid now count, even for the viewer `System`. */
@@ -118,7 +118,7 @@ const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | und
  * created anew, the revisions before that stay hidden. If it was forgotten and restored, all revisions are returned, the tombstone
  * included.
  */
-const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
   const first = revisions.findIndex((record, n) => Revision.isCreation(record, revisions.slice(n + 1)))
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
@@ -217,14 +217,14 @@ const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: Me
     const checked = yield* check(op, Query, query)
     const mode = checked.mode ?? (checked.embedding ? "hybrid" : "lexical")
     if (mode === "lexical") return { answerable: { ...checked, mode }, failures: [] }
-    const error = yield* missingLeg(store, op, Viewer.tenantOf(viewer), checked.embedding)
+    const error = yield* vectorProblem(store, op, Viewer.tenantOf(viewer), checked.embedding)
     if (error === undefined) return { answerable: { ...checked, mode }, failures: [] }
     if (mode === "vector") return yield* error
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
 /** Returns the reason why vectors cannot be searched, if any. Fails if the vector itself is invalid. */
-const missingLeg = (
+const vectorProblem = (
   { engine: { vectors }, name }: BySearch,
   op: string,
   tenant: string,
