@@ -220,7 +220,7 @@ class Part<V extends object> {
   }
 }
 
-/** Number of keys beyond which they are split, and the number of parts, which is a power of two. */
+/** Number of keys above which the keys are split into parts, and the number of parts, which is a power of two. */
 const most = 8_192
 const spread = 256
 

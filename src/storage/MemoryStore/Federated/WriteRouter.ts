@@ -163,7 +163,7 @@ const partsOf = (
     return Array.from(parts.values()).sort((a, b) => Number(isIrreversible(a, batch)) - Number(isIrreversible(b, batch)))
   })
 
-/** Returns the ids of a batch that belong to the library's own rows: existing ones, and those it puts. */
+/** Returns the ids of a batch that belong to the library's own rows: existing rows, and rows that the batch puts. */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,

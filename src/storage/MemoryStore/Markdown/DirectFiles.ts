@@ -392,6 +392,6 @@ export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
-/** Whether both are of the same, unchanged file. */
+/** Whether both are metadata of the same file, which has not changed. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

@@ -114,7 +114,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
       return close
     })
 
-    /** Links the kept file to the path. If the path already is the kept file, an earlier claim could not be removed, and is used again. */
+    /** Links the kept file to the path. If it is already linked there, because an earlier claim could not be removed, uses that claim. */
     const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
         onFailure: (error) => isTaken(error) ? Effect.succeed(false) : Effect.fail(error),

@@ -198,9 +198,11 @@ const noValidation = { disableValidation: true }
  * Determines which record a note is. A new note's id is derived from its path, and stays when the note moves. So the history, which maps
  * paths to ids, is consulted first.
  *
- * ```text known the record of this path, by the last scan or by the history, whichever is newer departed the forgotten record whose file
- * was last at this path, if the text is unchanged since new an id derived from the path, with a number if a note that moved away still has
- * that id ```
+ * ```text
+ * known         the record of this path, by the last scan or by the history, whichever is newer
+ * departed      the forgotten record whose file was last at this path, if the text is unchanged since
+ * new           an id derived from the path, with a number if a note that moved away still has that id
+ * ```
  */
 
 /** The record that a note continues. */

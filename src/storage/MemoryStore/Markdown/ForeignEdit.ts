@@ -107,7 +107,7 @@ const taken = (text: string): Note => {
   return { body, eol: parts.right.eol, matter, isFlow: contents.flow === true, properties }
 }
 
-/** Properties that are fields of a record, with the same values. */
+/** Properties with the name and value of a record's field. */
 const fields = ["kind", "summary", "importance", "confidence", "supersededBy", "data"] as const
 const times = ["createdAt", "validAt", "invalidAt", "expiresAt"] as const
 

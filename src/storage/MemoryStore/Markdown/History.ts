@@ -72,7 +72,7 @@ export interface History {
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
   /** Rolls back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
-  /** Reads what was appended, and rolls back failed appends of this process and incomplete batches of dead ones. Needs the lock. */
+  /** Reads what was appended, and rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
   readonly settle: Io<void>
   /** Whether an append failed and was not rolled back yet. */
   readonly isUnsettled: () => boolean
@@ -82,7 +82,7 @@ export interface History {
   readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
   /** Replaces the history by these revisions, each with its current file; those of a record oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
-  /** Rewrites the file without erased revisions and ones no longer kept, if these are most of it. Needs the lock. */
+  /** Rewrites the file without erased revisions and revisions no longer kept, if these are most of it. Needs the lock. */
   readonly compact: Io<void>
 }
 
@@ -268,7 +268,7 @@ export const make = (fs: VaultFileSystem): History => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Rewrites the file: the head, and lines made of these values, some at a time. */
+  /** Replaces the file by a new one: its head, and the lines that `make` makes of these values, some values at a time. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>

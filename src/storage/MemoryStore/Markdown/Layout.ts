@@ -1,7 +1,9 @@
 /**
  * Maps records to paths below the root. A path encodes tenant, scope and id as far as file names allow.
  *
- * ```text global/<id>.md agents/<agent>/<id>.md agents/<agent>/runs/<run>/<id>.md tenants/<tenant>/users/<user>/<id>.md ```
+ * ```text
+ * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
+ * ```
  *
  * An id that every disk can store and distinguish, `[a-z0-9_-]{1,64}` and not a device name of Windows, is used as it is. An upper-case
  * letter becomes `+` and its lower case. Any other id becomes `~` and a hash; the frontmatter then has the id.

@@ -142,8 +142,10 @@ const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringif
 /*
  * Detects which new file continues which missing file by their content, as git does, since no tool reports moves.
  *
- * ```text 1. equal content if several files have it, those with the same file name 2. most similar content with at least `threshold`
- * similarity ```
+ * ```text
+ * 1. equal content          if several files have it, those with the same file name
+ * 2. most similar content   with at least `threshold` similarity
+ * ```
  *
  * Laws: a file continues at most one file, and is continued by at most one. Empty texts match nothing, and neither do candidates that are
  * equally good. Pure; the order of the arguments does not matter.

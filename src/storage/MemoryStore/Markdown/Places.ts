@@ -18,7 +18,7 @@ export interface Places {
   readonly all: () => ReadonlyArray<Place>
   /** Adds the parts of a batch, and returns the earlier revisions of the records that it erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
-  /** Adds a place that is earlier than the known ones of its record. */
+  /** Adds a place that is earlier than the known places of its record. */
   readonly addEarlier: (place: Place) => void
   /** Removes a place. The place before it gets its path back. */
   readonly remove: (place: Place) => void

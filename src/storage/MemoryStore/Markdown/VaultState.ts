@@ -153,7 +153,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns a file that only needs its `stat` checked, and not its content; in most scans, most files are such. */
+  /** Returns a file of which only the `stat` needs checking, not the content: the usual case. `undefined` for any other file. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
