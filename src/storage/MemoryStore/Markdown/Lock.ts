@@ -223,9 +223,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const hour = 3_600_000
 
 /**
- * Makes the function that removes temporary files, at the first call and then hourly. The caller must hold the lock, so that no other process is
- * writing; a process that lost the lock while suspended gets `timeout` to resume. Cost: a listing of every folder. Failures are retried
- * after an hour.
+ * Makes the function that removes temporary files, at the first call and then hourly. The caller must hold the lock, so that no other
+ * process is writing; a process that lost the lock while suspended gets `timeout` to resume. Cost: a listing of every folder. Failures are
+ * retried after an hour.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

@@ -1,7 +1,7 @@
 /**
  * Caches records that were read recently, so that a search whose hits were read before reads no texts from the database. The key of an
- * entry includes the version of its partition. A write makes a new version, so entries never become stale; unused entries are evicted when the
- * cache is full.
+ * entry includes the version of its partition. A write makes a new version, so entries never become stale; unused entries are evicted when
+ * the cache is full.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
