@@ -225,7 +225,7 @@ const searchIn = (
     return result
   }).pipe(Effect.withSpan("Federated.search"))
 
-/** The dependencies of the federation as a store. */
+/** The dependencies of `federationOf`. */
 interface Parts {
   readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
   /** The stores that the federation was built with. */

@@ -319,7 +319,7 @@ export interface HistoryIndex {
 /** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in its lines at both ends. */
 const compared = 4_096
 
-/** Returns a hash of the first and the last of the first `end` bytes of a file. */
+/** Returns a hash of the beginning and the end of the first `end` bytes of a file. */
 export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.Effect<string, MemoryError> =>
   Effect.zipWith(
     fs.bytesFrom(file, 0, Math.min(end, compared)),
