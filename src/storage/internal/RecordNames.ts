@@ -149,7 +149,7 @@ const none: ReadonlyArray<never> = []
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
-  /** Number of keys added while there is only one part. */
+  /** Number of keys; counted only until they are split into parts. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant. */

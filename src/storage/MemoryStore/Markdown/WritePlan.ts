@@ -159,7 +159,7 @@ export const make = (
     const before: Array<WritePlan["before"][number]> = []
     for (const at of path === undefined ? paths : [path, ...gone]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
-      // a path that no file claims was found to be free above
+      // a path that no file claims is free, as checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
       const content = isRead
         ? text.value.text
