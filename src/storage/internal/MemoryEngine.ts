@@ -101,7 +101,10 @@ const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): St
   revisions.get(tenant)?.get(id)?.[0]
 
 /** Makes the index of a tenant. If the tenant has vectors, the index tracks their texts from the start. */
-const makeTenantIndex = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): TenantIndex.TenantIndex => {
+const makeTenantIndex = (
+  { analyzer, embeddings, kinds, revisions }: Memory,
+  tenant: string
+): TenantIndex.TenantIndex => {
   const vectors = embeddings.of(tenant)
   const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: vectors })
   if (vectors.size > 0) tenantIndex.texts().build()

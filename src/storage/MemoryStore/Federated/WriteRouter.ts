@@ -160,7 +160,9 @@ const partsOf = (
       parts.set(target, part)
       part.places.push(n)
     })
-    return Array.from(parts.values()).sort((a, b) => Number(isIrreversible(a, batch)) - Number(isIrreversible(b, batch)))
+    return Array.from(parts.values()).sort((a, b) =>
+      Number(isIrreversible(a, batch)) - Number(isIrreversible(b, batch))
+    )
   })
 
 /** Returns the ids of a batch that belong to the library's own rows: existing rows, and rows that the batch puts. */
