@@ -9,17 +9,17 @@ import type { Service } from "../storage/MemoryStore.ts"
 export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
 
 /**
- * Copies all that `from` holds into `to`. `written` is 0 where the target has it already.
+ * Copies everything in `from` to `to`. `written` is 0 if the target already has everything.
  *
- * Memory is bounded by the batch. Listeners to changes of the target are told of each revision. A copy reads past viewers, and
- * writes past viewers, validation and policies: it is for the operator of both stores. Texts are indexed by the analyzer in force,
- * and deduplicated by the kinds in force. The higher count of uses and the later time stay. A record that was purged from the
- * source after an earlier copy stays in the target; what the target's compaction erases, a later copy brings again.
+ * Memory use is bounded by the batch. Listeners to the target's changes are notified of each revision. A copy ignores viewers on both
+ * sides, and validation and policies when it writes, so it is a tool for the operator of both stores. Texts are indexed with the configured
+ * analyzer, and deduplicated by the configured kinds. Of two use counts the higher one stays, of two times the later one. A record purged
+ * from the source after an earlier copy stays in the target; a record erased by the target's compaction is copied again.
  *
- * Fails with `unsupported` where a store has no rows of its own, as a federation, where the target takes no writes, or where it
- * redacts what is written and `unredacted` is not set. Fails with `conflict` where the target has another past of an id, or another
- * thread of the same owner and name, which is found before anything is written unless it comes about meanwhile. Fails with
- * `invalid_draft` where options are not legal, or a model's vectors have other dimensions in the target.
+ * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
+ * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of an id, or another thread of the same owner and
+ * name; this is checked before anything is written, and again at each write. Fails with `invalid_draft` if an option is invalid, or the
+ * target has vectors of a model with other dimensions.
  */
 export const copy = (
   from: Service,
