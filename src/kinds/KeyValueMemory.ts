@@ -1,8 +1,8 @@
 /**
  * Values by key in a namespace: a Map that outlives the process. A layer serves one namespace; the viewer says whose values are read and
  * written. A key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
- * body, any other value as its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key.A record whose key
- * a person has edited in its file is no entry until the key is corrected.
+ * body, any other value as its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A record whose
+ * key a person has edited in its file is no entry until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
