@@ -115,7 +115,7 @@ export const publishReports = (
     publish
   )
 
-/** Removes the texts of an event. Every published event passes through it, so no publisher has to. */
+/** Removes the texts of an event. Every event passes through it on publication, so publishers may include texts. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   switch (event._tag) {
     case "memory_written":

@@ -59,7 +59,7 @@ export interface StoreSelection {
 }
 /** Operations of `MemoryManager`. */
 export interface Service {
-  /** The stores, in the order of the federation. */
+  /** The stores, in the order in which the federation lists them. */
   readonly stores: Effect.Effect<ReadonlyArray<Federated.Named>>
   readonly search: (
     viewer: Viewer,
@@ -284,7 +284,7 @@ const addTo = (
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
         const { embed } = yield* pipelineOf(managed, store)
-        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // best effort
+        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // the records are stored already
       }
       return { store: name, result }
     })

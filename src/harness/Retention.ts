@@ -75,7 +75,7 @@ const kindsOver = (
       (groups) => Array.from(new Set(groups.map(([, kind]) => kind)))
     )
 
-/** Selects, by kind and exact scope, the records beyond the cap. Pure. */
+/** Selects the records beyond the cap of their kind, per exact scope. Pure. */
 export const beyond = (
   records: ReadonlyArray<MemoryRecord>,
   caps: ReadonlyMap<string, number>

@@ -232,7 +232,7 @@ const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly fi
   const ids = Viewer.idsOf(viewer)
   return {
     reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
-    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // any session
+    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // whatever the session
   }
 }
 

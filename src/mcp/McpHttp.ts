@@ -194,7 +194,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
 const sessionHeader = "mcp-session-id"
 const stoppingError = McpError.make("refused", "the server stops")
 
-/** Returns the key of a viewer, by which its sessions are compared. */
+/** Returns a key that is the same for equal viewers; sessions are looked up by it. */
 const ownerOf = (viewer: Viewer.Viewer): string =>
   canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
 

@@ -218,7 +218,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
 
 /** Smallest Jaccard similarity of a decision's text to a fact that the decision can be about. */
 const least = 0.01
-/** The same for NOOP, at a higher value, since models often answer NOOP for every memory shown, whether or not a fact is about it. */
+/** Smallest Jaccard similarity for a NOOP; higher, since models often answer NOOP for every memory shown, whatever the facts. */
 const alike = 0.5
 
 /** The scope, kind and options with which decisions are written. */

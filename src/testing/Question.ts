@@ -101,7 +101,7 @@ export interface Options {
   readonly putNames?: FastCheck.Arbitrary<Name> | undefined
 }
 
-/** Generates names of both sorts. */
+/** Generates names, strings as well as numbers. */
 export const names: FastCheck.Arbitrary<Name> = oneof<Array<FastCheck.Arbitrary<Name>>>(
   constantFrom("a", "b", "c"),
   integer({ min: 0, max: 9 })

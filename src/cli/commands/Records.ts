@@ -121,7 +121,7 @@ const Ends = Schema.Array(Schema.Struct({ id: MemoryId, type: Schema.String, wei
 /** Schema of the JSON output of `show`. */
 export const Shown = Schema.Struct({
   record: MemoryRecord,
-  /** Records to which it links, and records that link to it. */
+  /** Records to which the record links, and records that link to it. */
   links: Schema.Struct({ to: Ends, from: Ends }),
   uses: Schema.Struct({ count: Schema.Number, accessedAt: Schema.optional(Schema.Number) })
 })

@@ -215,7 +215,7 @@ const failed = (
     const [batch, ...others] = batches
     if (batch === undefined || !(isFinal || least >= patience)) return yield* error
     if (others.length === 0) {
-      // a batch that another process has finished meanwhile is not there to be parked
+      // another process may have finished the batch meanwhile: then there is nothing to park
       yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isTaken, () => Effect.void)
       worker.failures.delete(batch.from)
       if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were those of the parked batch

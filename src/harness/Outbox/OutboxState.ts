@@ -52,7 +52,7 @@ export interface Batch {
   /** Sequence number after that of the last message. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
-  /** Reason for which the batch is parked; `undefined` if it waits. */
+  /** Reason why the batch is parked, that is, no longer read because it failed for good; `undefined` if it waits. */
   readonly parked: string | undefined
 }
 
@@ -197,7 +197,7 @@ export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolea
 /** Whether two plans have the same rows, or both are absent. */
 export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && signature(a) === signature(b))
-/** Whether two states have the same revision, waiting batches and plan, and as many batches. */
+/** Whether two states have the same revision, waiting batches, plan and number of batches. */
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 

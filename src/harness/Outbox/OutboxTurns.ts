@@ -1,6 +1,6 @@
 /**
- * Divides two resources among the conversations of an outbox: its readers, so that a reading that hangs delays no other tenant, and the
- * event loop, so that the work of an outbox leaves room for other tasks.
+ * Divides two resources among the conversations of an outbox. One is its readers: a reading is one extraction run, and runs on a reader; a
+ * reading that hangs must delay no other tenant. The other is the event loop, so that an outbox leaves room for other tasks.
  *
  * ```text
  * readers        `concurrency` readings run at once, each with its own model calls. Half of the readers, rounded up, are
@@ -39,7 +39,7 @@ export interface Options {
   readonly turn: Duration.DurationInput
 }
 
-/** The scheduler's state: the readings of one outbox that run, and those that wait for a reader. */
+/** The scheduler's state: the readings (extraction runs) of one outbox that run, and those that wait for a reader. */
 export interface ReadingTurns {
   readonly promptReaders: number
   readonly slowReaders: number

@@ -1,6 +1,6 @@
 /**
- * The worker of one conversation: waits for its extraction trigger, then has the waiting batches read until none is left, and retries by a
- * schedule after a failure. Also the capacity limits that the workers of a tenant share.
+ * The worker of one conversation: waits for its extraction trigger, then starts readings, each an extraction run over waiting batches,
+ * until none is left, and retries by a schedule after a failure. Also the capacity limits that the workers of a tenant share.
  *
  * A worker can be closed at any time: its state is a cache of the store.
  */
