@@ -206,9 +206,9 @@ interface InstructionTree {
 }
 
 /** Largest number of directories, from the working directory up, that are searched for the root. */
-const levels = 40
+const maxLevels = 40
 /** Largest depth of imports, and largest number of imported files. */
-const [depth, most] = [5, 100]
+const [maxDepth, maxImports] = [5, 100]
 
 /** A file, and its absolute path with symbolic links resolved. */
 interface Found {
@@ -238,12 +238,12 @@ const openTree = (
 
     const bottom = yield* real(".", "the working directory")
     const ancestors = [bottom]
-    while (ancestors.length < levels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
+    while (ancestors.length < maxLevels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
       ancestors.push(path.dirname(ancestors.at(-1)!)) // `ancestors` is never empty
     }
-    const marked = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // else not the root
+    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // else not the root
     const root = config.root === undefined
-      ? Option.getOrElse(yield* Effect.findFirst(ancestors, marked), () => bottom)
+      ? Option.getOrElse(yield* Effect.findFirst(ancestors, hasGit), () => bottom)
       : yield* real(config.root, "the root")
     const below = (name: string) => {
       const relative = path.relative(root, name)
@@ -319,8 +319,8 @@ const openTree = (
               const next = found.right.value
               if (chain.includes(next.at)) issues.push(refused(called, name, "a file that leads to it"))
               if (seen.has(next.at)) continue
-              if (chain.length > depth) issues.push(refused(called, name, "deeper than five imports"))
-              else if (imported++ >= most) issues.push(refused(called, name, "beyond the first hundred"))
+              if (chain.length > maxDepth) issues.push(refused(called, name, "deeper than five imports"))
+              else if (imported++ >= maxImports) issues.push(refused(called, name, "beyond the first hundred"))
               else {
                 const importedBy = file.importedBy ?? called
                 yield* take({ at: next.at, file: { ...next.file, importedBy } }, [...chain, next.at])

@@ -17,12 +17,12 @@ export type VaultEntry = Payload.VaultEntry
 export interface Service {
   /** Stores an entry. Its summary defaults to its title; its links point to related records. */
   readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Effect.Effect<Typed<VaultEntry>, MemoryError>
-  /** Returns all entries of a category, newest first. Cost: all entries that the viewer sees. */
+  /** Returns all entries of a category, newest first. Cost: reads all entries that the viewer sees. */
   readonly findByCategory: (
     viewer: Viewer.Any,
     category: VaultEntry["category"]
   ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
-  /** Returns all entries of at least this importance, 0..1, newest first. Cost: all entries that the viewer sees. */
+  /** Returns all entries of at least this importance, 0..1, newest first. Cost: reads all entries that the viewer sees. */
   readonly findByImportance: (
     viewer: Viewer.Any,
     minImportance: number

@@ -18,7 +18,7 @@ export type Resource = Payload.Resource
 export interface Service {
   /** Stores a resource. Its summary defaults to its location, its importance to low. */
   readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Effect.Effect<Typed<Resource>, MemoryError>
-  /** Returns all resources of a type, newest first. Cost: all resources that the viewer sees. */
+  /** Returns all resources of a type, newest first. Cost: reads all resources that the viewer sees. */
   readonly findByType: (
     viewer: Viewer.Any,
     type: Resource["type"]

@@ -26,13 +26,13 @@ export interface Service {
    * facts of one scope are stored once.
    */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
-  /** Returns all facts of a domain, compared exactly, newest first. Cost: all facts that the viewer sees. */
+  /** Returns all facts of a domain, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryByDomain: (
     viewer: Viewer.Any,
     domain: string,
     when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
-  /** Returns all facts about a subject, compared exactly, newest first. Cost: all facts that the viewer sees. */
+  /** Returns all facts about a subject, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryBySubject: (
     viewer: Viewer.Any,
     subject: string,

@@ -65,7 +65,7 @@ export interface Session {
 export interface Service {
   /**
    * Starts a session. Sessions run concurrently; two with the same id share their learnings. Fails with `invalid_scope` if the viewer names
-   * another session. Cost: all learnings that the viewer sees.
+   * another session. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,

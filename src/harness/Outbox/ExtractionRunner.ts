@@ -56,7 +56,7 @@ export const attempt = (
   worker: OutboxWorker
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
-    const isTried = worker.isUrgent || worker.failuresInARow < patience || ++worker.requests % 3 === 0
+    const isTried = worker.isUrgent || worker.failuresInARow < maxFailures || ++worker.requests % 3 === 0
     worker.isUrgent = false
     return isTried
       ? drain(runner, worker)
@@ -126,9 +126,9 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
   Validation.refuseOptions("Outbox", issuesOf(options))
 
 /** Number of failures after which only every third request is tried, and after which a batch may be parked. */
-const patience = 10
+const maxFailures = 10
 /** Largest number of messages, and of rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */
-const most = { messages: 100, rows: 16 }
+const readingLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(OutboxLog.look(runner.log, worker), (state) => {
@@ -160,7 +160,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
             for (const { from } of batches) worker.failures.delete(from)
           }),
         onFailure: (error) => {
-          if (!OutboxState.isTaken(error)) return failed(runner, worker, batches, error)
+          if (!OutboxState.isTaken(error)) return countFailure(runner, worker, batches, error)
           worker.isStale = true
           return Effect.flatMap(
             OutboxLog.look(runner.log, worker),
@@ -186,14 +186,14 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
   for (const batch of waiting) {
     rows += batch.rows.length
     const first = group[0] ?? batch
-    if (group.length > 0 && (batch.to - first.from > most.messages || rows > most.rows)) break
+    if (group.length > 0 && (batch.to - first.from > readingLimits.messages || rows > readingLimits.rows)) break
     group.push(batch)
   }
   return group
 }
 
 /** Counts a failure of the batches, and parks the batch that causes it, once that is certain. */
-const failed = (
+const countFailure = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
   batches: ReadonlyArray<OutboxState.Batch>,
@@ -213,7 +213,7 @@ const failed = (
     }
     yield* runner.listener.degraded(worker.viewer, "extraction")(error)
     const [batch, ...others] = batches
-    if (batch === undefined || !(isFinal || least >= patience)) return yield* error
+    if (batch === undefined || !(isFinal || least >= maxFailures)) return yield* error
     if (others.length === 0) {
       // another process may have finished the batch meanwhile: then there is nothing to park
       yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isTaken, () => Effect.void)
@@ -242,7 +242,7 @@ const read = (
     const { scope, sharedWrites } = yield* targetOf(options, viewer)
     const entries = yield* OutboxState.entries(log.store, viewer.tenant, batches)
     if (extractor === "ingest" && log.store.ingest._tag === "Some") {
-      for (const run of runs(entries)) {
+      for (const run of splitRuns(entries)) {
         const messages = run.map(({ message }) => message)
         yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // a run is never empty
       }
@@ -359,7 +359,7 @@ const inTime = <A>(
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
 /** Splits the messages into runs of consecutive sequence numbers. */
-const runs = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
+const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {
     const last = all.at(-1)

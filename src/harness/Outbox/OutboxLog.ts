@@ -52,7 +52,7 @@ export const learn = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
-): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? see(log, worker, state) : Effect.void)
+): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
 /** Adds an append of another process to the cached state. If other writes were missed, marks the cache stale. */
 export const observeAppend = (
@@ -66,7 +66,7 @@ export const observeAppend = (
     if (isStale || state.revision >= sessionRow.revision) return Effect.void
     if (state.revision + 1 < sessionRow.revision || from !== state.next) return Effect.sync(() => worker.isStale = true)
     const batches = rows.length > 0 ? [...state.batches, { from, to, rows, parked: undefined }] : state.batches
-    return see(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
+    return cache(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
   })).pipe(Effect.asVoid)
 
 /**
@@ -119,7 +119,7 @@ export const keepPlan = (
     yield* moveInTurn(log, worker, (state, idOf) =>
       Effect.suspend(() => {
         const drafts = OutboxState.planDrafts(worker, idOf, plan, old?.rows)
-        return Effect.as(standing(state, batches, old), {
+        return Effect.as(requireUnchanged(state, batches, old), {
           mutations: [...put(drafts, old ? undefined : 0), ...OutboxState.erase(old?.rows.slice(drafts.length) ?? [])],
           after: (applied: ReadonlyArray<Applied>) => {
             plan = { ...plan, rows: rowsOf(applied.slice(0, drafts.length)) }
@@ -144,12 +144,12 @@ export const finish = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   Effect.map(
     moveInTurn(log, worker, (state) =>
-      Effect.as(standing(state, batches, plan), {
+      Effect.as(requireUnchanged(state, batches, plan), {
         mutations: [
           ...mutations,
           ...OutboxState.erase([...batches, ...plan ? [plan] : []].flatMap(({ rows }) => rows))
         ],
-        after: () => ({ batches: without(state, batches), plan: undefined })
+        after: () => ({ batches: batchesWithout(state, batches), plan: undefined })
       }), provenance),
     (applied) => applied.slice(0, mutations.length)
   )
@@ -161,7 +161,7 @@ export const dropPlan = (
   plan: OutboxState.Plan
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.asVoid(moveInTurn(log, worker, (state) =>
-    Effect.as(standing(state, [], plan), {
+    Effect.as(requireUnchanged(state, [], plan), {
       mutations: OutboxState.erase(plan.rows),
       after: () => ({ plan: undefined })
     })))
@@ -175,8 +175,8 @@ export const park = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.asVoid(moveInTurn(log, worker, (state) =>
     Effect.gen(function*() {
-      yield* standing(state, [batch], state.plan)
-      const { after, mutations } = yield* marked(log, worker, state, [batch], `${reason}: ${message}`)
+      yield* requireUnchanged(state, [batch], state.plan)
+      const { after, mutations } = yield* setParked(log, worker, state, [batch], `${reason}: ${message}`)
       return {
         mutations: [...mutations, ...OutboxState.erase(state.plan?.rows ?? [])],
         after: (applied) => ({ ...after(applied), plan: undefined })
@@ -197,7 +197,7 @@ export const release = (
         const parked = OutboxState.parked(state)
         left = Math.min(left, parked.length) // ignores batches that are parked from now on
         group = parked.slice(0, Math.min(left, releasedAtOnce))
-        return marked(log, worker, state, group, undefined)
+        return setParked(log, worker, state, group, undefined)
       })
       count += group.length
       left -= group.length
@@ -213,7 +213,7 @@ export const purge = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer,
   scope?: MemoryScope,
-  left = attempts
+  left = maxAttempts
 ): Effect.Effect<ReadonlyArray<MemoryId>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const conversations = new Map<string, Array<OutboxState.Row>>()
@@ -259,7 +259,7 @@ const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
 
 /** Largest number of times that a write is tried because another process wrote first. */
-const attempts = 50
+const maxAttempts = 50
 /** Number of parked batches that one write makes wait again. */
 const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
@@ -280,7 +280,7 @@ type Decide = (
 ) => Effect.Effect<Move, MemoryError.MemoryError>
 
 /** Caches the state that was read from the store. */
-const see = (
+const cache = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
@@ -294,16 +294,16 @@ const see = (
     OutboxWorker.record(log.capacity, worker, OutboxState.waiting(state).length)
     log.onSeen?.(worker)
   })
-const lookAgain = (log: OutboxLog, worker: OutboxWorker.OutboxWorker) =>
-  Effect.tap(OutboxState.of(log.store, worker), (state) => see(log, worker, state))
+const refresh = (log: OutboxLog, worker: OutboxWorker.OutboxWorker) =>
+  Effect.tap(OutboxState.of(log.store, worker), (state) => cache(log, worker, state))
 const current = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
 ): Effect.Effect<OutboxState.OutboxState, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     if (!worker.isStale) return worker.state
-    if (!(yield* OutboxState.isNew(log.store, worker))) return yield* lookAgain(log, worker)
-    yield* see(log, worker, OutboxState.empty(worker))
+    if (!(yield* OutboxState.isNew(log.store, worker))) return yield* refresh(log, worker)
+    yield* cache(log, worker, OutboxState.empty(worker))
     return worker.state
   })
 
@@ -334,11 +334,11 @@ const attempt = (
     if (Either.isRight(written)) {
       const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation puts the session row
       place?.()
-      yield* see(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
+      yield* cache(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
       return written.right.slice(0, mutations.length)
     }
     if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
-    return OutboxState.same(state, yield* lookAgain(log, worker))
+    return OutboxState.same(state, yield* refresh(log, worker))
       ? yield* written.left // the conflict is with a memory
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
@@ -348,18 +348,18 @@ const move = (
   decide: Decide,
   provenance: MemoryStore.Provenance = ours
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
-  worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, attempts)))
+  worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
 /** Performs a write of the outbox itself, which waits for a step of the event loop; an append does not wait. */
 const moveInTurn: typeof move = (log, ...args) => Effect.zipRight(log.turns.step, move(log, ...args))
 
-const without = (state: OutboxState.OutboxState, batches: Batches): Batches => {
+const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
   const gone = new Set(batches.map(({ from }) => from))
   return state.batches.filter(({ from }) => !gone.has(from))
 }
 
 /** Fails with `taken` unless the conversation still has all of the batches, and exactly this plan. */
-const standing = (
+const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,
   plan: OutboxState.Plan | undefined
@@ -367,7 +367,7 @@ const standing = (
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
 
 /** Parks the batches for a reason or, without a reason, makes them wait again. */
-const marked = (
+const setParked = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState,

@@ -218,8 +218,8 @@ export const all = (
         found.set(name, known)
       }))
     return yield* Effect.forEach(found.values(), ({ key, rows }, i) => {
-      const state = Effect.sync(() => together(key, rows))
-      return (i + 1) % page === 0 ? Effect.zipRight(breath, state) : state
+      const state = Effect.sync(() => assemble(key, rows))
+      return (i + 1) % rowsPerTurn === 0 ? Effect.zipRight(breath, state) : state
     })
   })
 
@@ -232,8 +232,8 @@ export const rows = (
   tenant: string,
   where?: MemoryFilter["where"]
 ): Stream.Stream<Found<Data["row"]>, MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: page }).pipe(
-    Stream.mapChunksEffect((rows) => Effect.as(rows.length < page ? Effect.void : breath, rows)),
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: rowsPerTurn }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < rowsPerTurn ? Effect.void : breath, rows)),
     Stream.tap(({ data, source }) =>
       source.origin === "file"
         ? Effect.void
@@ -242,12 +242,12 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads one conversation. Cost: the rows that `near` matches, which are those of this conversation and perhaps a few others. */
+/** Reads one conversation. Cost: the rows that `conversationFilter` matches, which are those of this conversation and perhaps a few others. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
 ): Effect.Effect<OutboxState, MemoryError.MemoryError> =>
-  Effect.map(all(store, key.viewer.tenant, near(key)), (states) => {
+  Effect.map(all(store, key.viewer.tenant, conversationFilter(key)), (states) => {
     const name = keyOf(key)
     return states.find((state) => keyOf(state) === name) ?? empty(key)
   })
@@ -299,7 +299,7 @@ export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op 
 
 const kind = "outbox"
 /** Number of rows that are decoded, and of conversations that are assembled, before the event loop gets a chance to run. */
-const page = 100
+const rowsPerTurn = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
 // compiled at their first call, to keep the import of the package fast
@@ -326,7 +326,7 @@ const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, rev
  * Builds a condition for the conversation's rows, which may match other rows too: ids that are not ASCII are left out, for Unicode may
  * encode them in several ways.
  */
-const near = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
+const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },
   ...Object.fromEntries(fields.flatMap((field) => {
     const id = viewer[field]
@@ -338,7 +338,7 @@ const near = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
 export type Found<R extends Data["row"]> = readonly [Extract<Data, { readonly row: R }>, MemoryRecord]
 
 /** Assembles the state of a conversation from its rows. */
-const together = (
+const assemble = (
   { session, viewer }: ConversationKey,
   all: ReadonlyArray<Found<Data["row"]>>
 ): OutboxState => {
@@ -359,13 +359,13 @@ const together = (
     }
   }
   const batches = Array.from(groups).sort(([a], [b]) => a - b).flatMap(([from, group]): ReadonlyArray<Batch> => {
-    const whole = wholeOf(group)
+    const whole = completeParts(group)
     if (whole.length === 0) return []
     const { to } = group[0]![0] // a group is never empty
     return [{ from, to, rows: whole.map(seen), parked: whole.find(([{ parked }]) => parked !== undefined)?.[0].parked }]
   })
   const { id: sessionRow, revision = 0 } = last?.[1] ?? {}
-  return { viewer, session, sessionRow, revision, next, batches, plan: planOf(wholeOf(planned)) }
+  return { viewer, session, sessionRow, revision, next, batches, plan: planOf(completeParts(planned)) }
 }
 
 const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
@@ -382,7 +382,7 @@ const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
 }
 
 /** Sorts the parts of a split text; returns none of them if one is missing. */
-const wholeOf = <A extends { readonly part: number; readonly parts: number }>(
+const completeParts = <A extends { readonly part: number; readonly parts: number }>(
   all: ReadonlyArray<readonly [A, MemoryRecord]>
 ): ReadonlyArray<readonly [A, MemoryRecord]> =>
   all.length === all[0]?.[0].parts ? Array.from(all).sort(([a], [b]) => a.part - b.part) : []

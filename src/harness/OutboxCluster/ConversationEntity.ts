@@ -95,8 +95,8 @@ export const client = (
     const storage = yield* MessageStorage.MessageStorage
     const scope = yield* Effect.scope
     return {
-      appended: (id, batch) => sent(scope, id, clientOf(id).appended(batch, { discard: true })),
-      signal: (id, tenant, event) => sent(scope, id, clientOf(id).signal({ tenant, event }, { discard: true })),
+      appended: (id, batch) => sendReliably(scope, id, clientOf(id).appended(batch, { discard: true })),
+      signal: (id, tenant, event) => sendReliably(scope, id, clientOf(id).signal({ tenant, event }, { discard: true })),
       drain: (id, tenant) =>
         Effect.suspend(() => clientOf(id).drain({ tenant })).pipe(
           Effect.mapError((error): MemoryError.Reason => "reason" in error ? error.reason : "unavailable"),
@@ -126,7 +126,7 @@ const lost = "ConnectionLost" as const
  * milliseconds, but delivery to a dead owner fails until the cluster notices the death. A message that seems lost is sent again, which does
  * no harm: the cluster drops a repeated primary key, and the other messages may repeat.
  */
-const sent = (
+const sendReliably = (
   scope: Scope.Scope,
   id: MemoryId,
   sending: Effect.Effect<void, { readonly _tag: string }>
@@ -137,7 +137,7 @@ const sent = (
     Effect.disconnect,
     Effect.timeoutFail({ duration: "30 seconds", onTimeout: () => ({ _tag: "Timeout" }) }),
     Effect.tapError(({ _tag }) => Effect.logWarning(`the cluster took no message of ${id}, it is sent again: ${_tag}`)),
-    patiently,
+    retryForever,
     Effect.interruptible,
     Effect.forkIn(scope),
     Effect.flatMap((fiber) => Effect.timeoutOption(Effect.interruptible(Fiber.join(fiber)), "250 millis")),
@@ -207,16 +207,16 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
     const { runner, waits, workers } = reader
-    const hearing = yield* Effect.makeSemaphore(1)
+    const lock = yield* Effect.makeSemaphore(1)
     const used = new Set<OutboxWorker>()
-    const told: Told = new Map()
+    const announced: Announced = new Map()
     let tenant: string | undefined
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
         const isOpen = Array.from(used).some(({ key }) => waits.all.delete(key))
         yield* Effect.forEach(
           used,
-          (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), written(worker)),
+          (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), awaitWrite(worker)),
           {
             concurrency: "unbounded",
             discard: true
@@ -246,18 +246,18 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
       Effect.forEach(all, Deferred.await, { discard: true })
     return entity.of({
       appended: ({ payload }) =>
-        Effect.flatMap(patiently(conversation(payload.tenant)), (key) =>
+        Effect.flatMap(retryForever(conversation(payload.tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            hearing.withPermits(1)(patiently(heard(reader, worker, id, payload, told))).pipe(
+            lock.withPermits(1)(retryForever(announce(reader, worker, id, payload, announced))).pipe(
               Effect.flatMap(awaited),
               Effect.ensuring(Effect.sync(() =>
-                told.delete(payload.from)
+                announced.delete(payload.from)
               ))
             )))),
       signal: ({ payload: { event, tenant } }) =>
-        Effect.flatMap(patiently(conversation(tenant)), (key) =>
+        Effect.flatMap(retryForever(conversation(tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            hearing.withPermits(1)(patiently(signalled(reader, worker, event))).pipe(Effect.flatMap(awaited))))),
+            lock.withPermits(1)(retryForever(onSignal(reader, worker, event))).pipe(Effect.flatMap(awaited))))),
       drain: ({ payload }) =>
         Effect.flatMap(conversation(payload.tenant), (key) =>
           using(key, (worker) => {
@@ -271,19 +271,19 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
  * Waits until an interrupted reading has finished its current write, so that the next owner finds the plan and need not ask the model
  * again. Waits ten seconds at most, since the store may hang.
  */
-const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
+const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
 /** The batches that were announced to the trigger, by their first sequence number, each with its deferred. */
-type Told = Map<number, Deferred.Deferred<void>>
+type Announced = Map<number, Deferred.Deferred<void>>
 
 /** Adds a batch to the cached state and announces it to the trigger, once; returns the deferreds to await. */
-const heard = (
+const announce = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
   id: MemoryId,
   { from, revision, rows, to }: Appended,
-  told: Told
+  announced: Announced
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     yield* OutboxLog.observeAppend(log, worker, { from, to, rows }, { id, revision })
@@ -302,15 +302,15 @@ const heard = (
       () => Effect.succeed([])
     )
     const wait = waitOf(waits, worker, from)
-    if (told.get(from) === wait) return [wait]
-    told.set(from, wait)
+    if (announced.get(from) === wait) return [wait]
+    announced.set(from, wait)
     for (const { message, sequence } of entries) yield* worker.notify({ _tag: "Message", message, sequence })
     yield* worker.notify({ _tag: "TurnEnd" })
     return [wait]
   })
 
 /** Tells the trigger that the session ended, or requests a reading; returns the deferreds to await. */
-const signalled = (
+const onSignal = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
   event: "sessionEnd" | "takeUp"
@@ -374,5 +374,5 @@ const sessionOf = (
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
 /** Retries for ever, at most a minute apart, since an acknowledged cluster message must not be lost. */
-const patiently = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
+const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

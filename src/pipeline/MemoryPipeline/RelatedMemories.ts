@@ -72,7 +72,7 @@ export const find = (
       limit = topK
     ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
       Effect.gen(function*() {
-        const query = { text: text.slice(0, asked), ...(embedding && { embedding }), ...filter, limit }
+        const query = { text: text.slice(0, maxQueryLength), ...(embedding && { embedding }), ...filter, limit }
         const { failures: failed, hits, leftOut } = yield* store.search(asker, query)
         yield* paced(8 * (hits.length + leftOut.limit + leftOut.folded))
         for (const failure of failed) failures.set(failure.leg, failure)
@@ -83,13 +83,13 @@ export const find = (
           }
         }
         const open = records.filter(isOpen).slice(0, topK)
-        if (open.length === topK || leftOut.limit === 0 || limit === widest) return open
-        return yield* best({ text, embedding }, Math.min(limit * 10, widest))
+        if (open.length === topK || leftOut.limit === 0 || limit === maxMemories) return open
+        return yield* best({ text, embedding }, Math.min(limit * 10, maxMemories))
       })
 
     const lists: Array<ReadonlyArray<MemoryRecord>> = []
     for (const query of queries) lists.push(yield* best(query))
-    const { all, take } = shown()
+    const { all, take } = collector()
     for (let rank = 0; rank < topK; rank++) {
       for (const list of lists) take(list[rank])
       yield* paced(8 * lists.length)
@@ -129,14 +129,14 @@ const narrowed = (
     })
 
 /** Collects each record once, while there is room. Called rank by rank, so that every fact's best match comes before any second best. */
-const shown = () => {
+const collector = () => {
   const all = new Map<MemoryId, MemoryRecord>()
   const seen = new Set<MemoryId>()
   let room = maxCharacters
   return {
     all,
     take: (record: MemoryRecord | undefined): void => {
-      if (record === undefined || seen.has(record.id) || all.size === widest) return
+      if (record === undefined || seen.has(record.id) || all.size === maxMemories) return
       seen.add(record.id)
       const { length } = embeddingText(record)
       if (length > room) return
@@ -164,9 +164,9 @@ export const requireUnchanged = (
   })
 
 /** Largest number of memories that are requested at once, and in all. */
-const widest = 1_000
+const maxMemories = 1_000
 /** Longest part of a fact's text that is used as a query, in UTF-16 units. */
-const asked = 1_024
+const maxQueryLength = 1_024
 
 /** Selects records of exactly this scope, without turns stored word for word. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({

@@ -106,7 +106,7 @@ export const make = (
 const storeTurns = ({ store }: Services, { apply, messages, options, scope, viewer }: Request): Io<Outcome> => {
   const attempt = Effect.gen(function*() {
     const turns = verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
-    const mutations = yield* unseen(store, viewer, yield* settled(store, viewer, turns))
+    const mutations = yield* withoutStored(store, viewer, yield* withFreeIds(store, viewer, turns))
     return { mutations, applied: yield* apply(mutations), failures: [] }
   })
   // a conflict means that another run stored one of the turns, which the next attempt then skips
@@ -208,11 +208,11 @@ const reconcile = (
       supersede,
       ttl: lifeOf(ttl),
       said: found.said,
-      source: { session, sequence: placeOf(sequence, 0) }
+      source: { session, sequence: sequenceOf(sequence, 0) }
     })
-    const derived = planned.map(named(kinds))
-    const isNews = yield* unsaid(store, viewer, derived, now)
-    const mutations = yield* settled(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
+    const derived = planned.map(withDerivedId(kinds))
+    const isNews = yield* areNew(store, viewer, derived, now)
+    const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
     return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
@@ -284,7 +284,7 @@ const verbatim = (
     const body = textOf(message)
     if (body === "") return []
     const { actorId, at, id: reference, role } = message
-    const place = placeOf(sequence, i)
+    const place = sequenceOf(sequence, i)
     const life = lifeOf(ttl)
     return [{
       _tag: "Put",
@@ -314,7 +314,7 @@ const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
 /** Returns the sequence number of the i-th turn. */
-const placeOf = (sequence: Options["sequence"], i: number): number | undefined =>
+const sequenceOf = (sequence: Options["sequence"], i: number): number | undefined =>
   typeof sequence === "number" ? sequence + i : sequence?.[i]
 
 /** Returns the time to live in milliseconds, rounded up; 0 = no expiry. */
@@ -330,7 +330,7 @@ const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool ===
  * and the others get a conflict and plan again, with its record in view. They do so without derived ids, since such an id may belong to a
  * closed record.
  */
-const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
+const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
   const { body, kind, scope } = mutation.draft
   if (find(kinds, kind).dedupe) return mutation
@@ -339,7 +339,7 @@ const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutat
 }
 
 /** Returns which mutations are new. A Put with a future `validAt` is not if the record of its derived id will say the same then. */
-const unsaid = (
+const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -361,7 +361,7 @@ const unsaid = (
   })
 
 /** Returns the turns that are not yet stored. */
-const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
+const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])
     const there = new Set(Array.from(yield* store.get(viewer, ids), Option.toArray).flat().map(({ id }) => id))
@@ -372,7 +372,7 @@ const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyA
  * Returns the batch with a new id for each Put whose id belongs to a record that the viewer does not see. Cost: one `get` of the ids of all
  * Puts.
  */
-const settled = (
+const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>
