@@ -300,7 +300,7 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
     return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)
   }
   const own = nameOf(Viewer.scopeOf(viewer))
-  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // beside an actor's id, any other id may occur
+  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // any other id may occur beside an actor's
 }
 
 /** Names a scope after its narrowest id. */

@@ -106,7 +106,7 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // if a row is damaged, that is reported already, and the other checks must not fail because of it
+        // a damaged row is reported already, and must not make the other checks fail
         const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
         findings.push(...yield* found)
       }

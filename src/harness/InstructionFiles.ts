@@ -357,7 +357,7 @@ const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxByte
     )
     const truncated = bytes.length > maxBytes
     const text = yield* Effect.try({
-      // with `stream`, a character that was cut in half is left out instead of failing
+      // `stream` leaves out a character that was cut in half, instead of failing
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, maxBytes), { stream: truncated }),
       catch: () => notText(called)
     })

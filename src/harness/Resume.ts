@@ -159,7 +159,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
               ) // the first error is the one to report
             )
           }).pipe(
-            Effect.retry({ while: isTaken, times: 8 }), // after a kill, a seeded Random repeats the name of the old file
+            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file, and a seeded Random repeats its name
             Effect.zipRight(sync(directory)),
             Effect.uninterruptible,
             Effect.mapError(io("save"))

@@ -286,7 +286,7 @@ const cache = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> =>
   Effect.sync(() => {
-    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // after a purge of the session row, never reuse a number
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // numbers are not reused after a purge of the session row
     worker.isStale = false
     const given = OutboxState.parked(state).length
     if (given > 0) log.parked.set(worker.key, given)

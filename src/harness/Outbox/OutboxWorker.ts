@@ -45,7 +45,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** For each waiting batch that failed, by its first sequence number: how often, and the outbox's successes before the first failure. */
+  /** Waiting batches that failed, by first sequence number: how often, and the outbox's successes before the first failure. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether batches are read one by one, because one of several that were read together failed. */
   readsSingly: boolean
@@ -384,7 +384,7 @@ const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker =>
   for (const other of Array.from(Iterable.take(workers, candidates))) {
     if (best === undefined || difficulty(other) < difficulty(best)) best = other
     workers.delete(other)
-    workers.add(other) // at the end, so that the next call considers others first
+    workers.add(other) // moved to the end: the next call considers others first
   }
   return best ?? worker
 }

@@ -103,7 +103,7 @@ export const client = (
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // then sent again: an owner may have cleared it
+          Effect.timeoutOption("30 seconds"), // the request is repeated: an owner may have cleared it
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),

@@ -1,4 +1,4 @@
-/** In-memory indexes of the threads that were searched last. */
+/** Indexes of the threads that were searched last, kept in memory. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../domain/MemoryError.ts"
