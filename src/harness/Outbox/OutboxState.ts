@@ -242,7 +242,7 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads one conversation. Cost: the rows that `conversationFilter` matches, which are those of this conversation and perhaps a few others. */
+/** Reads one conversation. Cost: the rows that `conversationFilter` matches, perhaps a few of others. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
