@@ -242,7 +242,7 @@ const insert = (files: Files, path: string, line: number, added: string): Answer
       )
     }
     const at = Math.min(shown.text.length, lines.slice(0, line).reduce((sum, { length }) => sum + length + 1, 0))
-    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // `shown` does not end with a line break
+    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // the last line has no line break
     const next = isOpen ? `\n${added}` : added.endsWith("\n") ? added : `${added}\n`
     yield* files.memory.update(id, { body: PromptText.replaceShown(body, shown, at, at, next) }, {
       ifRevision: revision,

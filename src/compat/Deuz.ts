@@ -240,7 +240,7 @@ export const planMemory = (
   options: Omit<RememberOptions, "apply"> = {}
 ): Promise<MemoryPipeline.Receipt> => remember(messages, scope, seams, { ...options, apply: false })
 
-/** Finds memories by words and meaning, best first. The result goes to `formatMemoriesForPrompt`. */
+/** Finds memories by words and meaning, best first. Pass the result to `formatMemoriesForPrompt`. */
 export const recall = (query: MemoryQuery, seams: MemorySeams): Promise<SearchResult> =>
   seams.run(Effect.gen(function*() {
     const pipeline = yield* pipelineOf(seams)

@@ -257,7 +257,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // searched before the note is stored, which may merge it into a candidate that says the same
+    // searched before the note is stored: a later search would fold a candidate that says the same into the note
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })

@@ -169,8 +169,8 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
  * its `agentId` and the reach `within`.
  *
  * Values out of range that the service's `saveEpisode` would reject are clamped on saving: importance, intensity, emotion and appraisal to
- * their ranges, a future time to now. For these numbers come from a model, and callers of an adapter ignore a rejected promise. A query out
- * of range is still rejected. A `limit` of 0 means no limit, and one beyond 1,000 is 1,000.
+ * their ranges, a future time to now; since these numbers come from a model, and callers of an adapter ignore a rejected promise. A query
+ * out of range is still rejected. A `limit` of 0 means no limit, and one beyond 1,000 is 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
