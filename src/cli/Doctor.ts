@@ -11,7 +11,7 @@
  * links        a link to a record that does not exist                   for a person
  * duplicates   records of one scope and kind that say the same          for a person
  * vectors      texts that lack a vector of a model of the store         computed, if the model is the bundled word vectors
- * extractions  messages whose extraction failed for good               for a person
+ * extractions  messages whose extraction failed for good                for a person
  * ```
  */
 import type * as Chunk from "effect/Chunk"

@@ -18,7 +18,7 @@
  * ```text
  * limits     A line may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
  *            batches of its line read; if none of its line wait, those of another line of the tenant. If that fails, or
- *            takes longer than the time slice (`turn`), the append fails with `rate_limited`; it never hangs.
+ *            takes longer than a time slice (`turn`), the append fails with `rate_limited`; it never hangs.
  * readers    Up to 16 readings run at once. A free reader goes to the tenants round robin, and within a tenant to the line
  *            that has waited longest. After one reading of up to 100 messages the line goes to the end of the queue.
  * hanging    A reading that exceeds its time slice of ten seconds moves to the half of the readers that is reserved for slow

@@ -3,7 +3,7 @@
  * that no viewer sees.
  *
  * ```text
- * messages  the messages of a batch, by the sequence number of the first one   erased by the write of the memories made of them
+ * messages  the messages of a batch, by the sequence number of the first one     erased by the write of the memories made of them
  * plan      the model's answer, not yet written as memories                      erased by the same write, or after a conflict
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
