@@ -1,4 +1,4 @@
-/** Copies one store into another, as `Copy.copy` of the strata below does, so that threads and conversations of an outbox are found in it. */
+/** Copies one store into another, with the rows of threads and outboxes under the ids by which the target finds them. */
 import type * as Effect from "effect/Effect"
 import type * as MemoryError from "../domain/MemoryError.ts"
 import * as OutboxState from "../harness/Outbox/OutboxState.ts"
