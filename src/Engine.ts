@@ -1,8 +1,8 @@
 /**
- * The contract of every store's backend (`internal/EngineContract.ts`), and an engine over `Primitives`: rows that can be read,
- * scanned and committed, and nothing else. Such an engine looks things up in an index of the tenant: the backend's own, one made of
- * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call. Write an `Engine` of your own
- * for a database that looks things up itself; for others `Primitives` are enough.
+ * An engine is the backend of a store (contract: `storage/internal/EngineContract.ts`). `fromRows` makes one from `Primitives`: a
+ * backend that can only read rows by id, scan them and commit writes. That engine answers every other call from an index of the
+ * tenant: the backend's own; or one that is built by a scan and updated by our commits; or, if other processes write to the same rows,
+ * one that is built anew for each call. Implement `Engine` for a database with queries of its own, `Primitives` for any other.
  *
  * ```ts
  * import { Effect, Option, Stream } from "effect"

@@ -1,10 +1,10 @@
-/** Ids of records: ULIDs of 26 Crockford characters, minted from `Clock` and `Random` or derived from content. */
+/** Ids of records: ULIDs, 26 characters of Crockford's base 32. An id is generated from `Clock` and `Random`, or derived from a text. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { sha256Bytes } from "./Digest.ts"
 
-/** Pattern of a ULID in upper case; its first digit is not bounded. */
+/** Matches a ULID in upper case. Accepts any first character, although a ULID of a valid time begins with `0`..`7`. */
 export const ULID_RE = /^[0-9A-HJKMNP-TV-Z]{26}$/
 
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -18,19 +18,19 @@ export const MemoryId = Schema.String.pipe(
 /** The id of a record. */
 export type MemoryId = typeof MemoryId.Type
 
-/** Makes an id from a literal. Throws on anything but a ULID; decode `MemoryId` for text from outside. */
+/** Makes an id from a literal in the code. Throws if it is not a ULID; for text from elsewhere, decode with the schema `MemoryId`. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
-/** Mints a ULID at the clock's time. Not monotonic: a store mints with its own last id. */
+/** Generates a ULID at the clock's time. Not monotonic within a millisecond; a store uses an `IdGenerator`, whose ids always increase. */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
- * Mints a ULID above `last`: `last` plus one within one millisecond, or if the clock went back.
- * Ten characters of time, sixteen of randomness (github.com/ulid/spec).
+ * Generates a ULID greater than `last`: ten characters of time and sixteen of randomness (github.com/ulid/spec). If the clock's
+ * millisecond is that of `last` or earlier, the result is `last` plus one.
  */
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => minted(() => last, (id) => id)
 
-/** Mints an id above the last one. Reads and keeps the last one in the step that makes the id, so no other call mints in between. */
+/** Generates an id greater than the last one. Reads and replaces the last id in one synchronous step: concurrent calls cannot collide. */
 const minted = (
   last: () => MemoryId | undefined,
   keep: (id: MemoryId) => MemoryId
@@ -53,26 +53,26 @@ const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
 )
 
 /**
- * A source of new ids: each is greater than the last one of its tenant, whichever store minted that one.
+ * Generates ids that increase within each tenant, also if several stores share the generator.
  *
- * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
- * between two ids does not reveal how much other tenants wrote in between.
+ * Each tenant has a sequence of its own, which starts at a random number in each millisecond. So the difference between two ids
+ * of a tenant does not reveal how much other tenants wrote in between.
  *
  * @internal
  */
 export interface IdGenerator {
-  /** Mints an id that is greater than every earlier one of the tenant. */
+  /** Generates an id that is greater than every earlier one of the tenant. */
   readonly next: (tenant: string) => Effect.Effect<MemoryId>
 }
 
 /**
- * Number of tenants whose last id is remembered, the most recent ones. Any other tenant starts above every dropped id, in
- * case the clock goes back.
+ * Number of tenants whose last id is kept; the least recently used one is dropped first. A tenant that is not kept starts above
+ * every id that was dropped, so its ids increase even if the clock goes back.
  */
 const capacity = 10_000
 
 /**
- * Makes a source of ids that has minted none yet.
+ * Makes a generator that has generated no id yet.
  *
  * @internal
  */
@@ -96,7 +96,7 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
 })
 
 /**
- * The source of ids that stores built together share, so that their ids have one order per tenant. Default: none shared.
+ * The generator that the member stores of a federation share, so that their ids increase together. Default: each store has its own.
  *
  * @internal
  */
