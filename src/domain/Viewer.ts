@@ -74,7 +74,7 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 
 /**
  * Schema of the stored form of a viewer. Earlier versions wrote a viewer of the whole tenant into queues and receipts as `within`
- * without ids; that decodes as `everyone`. For ids from outside the process use `decode`, which refuses both.
+ * without ids; that decodes as `everyone`. For ids from outside the process use `decode`, which refuses a viewer of the whole tenant.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
   Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
@@ -347,7 +347,7 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 }
 
 /**
- * Returns the trust level of a record that the viewer writes into the scope: `trust`, or 2 (less trusted) if that is lower, the viewer
+ * Returns the trust level of a record that the viewer writes into the scope: `trust`, but at least 2 (less trusted) if the viewer
  * names a user and the scope does not. Other users read such a record, and must not trust it like their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
