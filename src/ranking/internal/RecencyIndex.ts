@@ -1,21 +1,21 @@
-/** The doc ids of an index in the order of their records' time. A doc id stays in it when its record is removed. */
+/** The doc ids of an index, sorted by `MemoryRecord.byRecency` of their records. Keeps the doc ids of removed records. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 
-/** Number of doc ids out of order that become a run. */
+/** Number of doc ids added out of order from which they are sorted into a run. */
 const longest = 1_024
 
-/** The doc ids of one index. */
+/** The sorted doc ids of one index. */
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
-  /** Doc ids in order, oldest first: what comes is mostly newest, and is added at the end. */
+  /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
-  /** Doc ids that came out of order since `all`, the last ones; once there are many, they become a run. */
+  /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
   #late: Array<number> = []
-  /** Earlier ones, each run in order, and longer than the next: so that `all` has little left to do. */
+  /** Sorted runs of doc ids that were added out of order since the last `all`. Each run is longer than the next, as in a merge sort. */
   readonly #runs: Array<Int32Array> = []
 
   add(doc: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
@@ -30,7 +30,7 @@ export class RecencyIndex {
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Every doc id, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
+  /** Returns every doc id, oldest first, removed ones included. Cost: merging those added out of order, and those newer than these. */
   all(): ReadonlyArray<number> {
     if (this.#isSorted()) return this.#docs
     if (this.#late.length > 0) this.#endRun()
@@ -52,7 +52,7 @@ export class RecencyIndex {
     return this.#late.length + this.#runs.length === 0
   }
 
-  /** Makes a run of the late doc ids, and one of it and those before it that are not longer. */
+  /** Sorts the late doc ids into a run, and merges it with the runs before it that are not longer. */
   #endRun(): void {
     let run: Int32Array = Int32Array.from(this.#late.sort((a, b) => this.newestFirst(b, a)))
     this.#late = []
@@ -67,14 +67,14 @@ export class RecencyIndex {
     const all = new Int32Array(one.length + other.length)
     const recency = this.#recency.data
     for (let at = 0, i = 0, j = 0; at < all.length; at++) {
-      const later = recency[one[i]!]! - recency[other[j]!]! // NaN where one is through
+      const later = recency[one[i]!]! - recency[other[j]!]! // NaN once a list is exhausted
       const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
       all[at] = isOther ? other[j++]! : one[i++]!
     }
     return all
   }
 
-  /** Returns how many of some doc ids, given oldest first, come after a position in the order of a page: newest first. */
+  /** Returns how many of `docs`, which are oldest first, come after a position of a page; a page is newest first. */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = docs.length
