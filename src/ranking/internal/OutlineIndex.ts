@@ -45,7 +45,7 @@ class Indexed implements Outline {
   readonly size: Outline["size"]
   readonly form: Form
   readonly hash: string
-  /** Version of the table when the row was written. */
+  /** Version of the row's partition (`memory_partitions`) when the row was written. */
   readonly version: number
 
   constructor(packed: EncodedOutline, version: number, scope: Outline["scope"]) {

@@ -327,10 +327,7 @@ interface Looked extends Pick<Passed, "count" | "isWhole"> {
   readonly reached: Int32Array
 }
 
-/**
- * Stages of `lookFor`. Each selects a number of doc ids by upper bound, and sorts and evaluates a number of these; both are increased by
- * four times the limit. After the last stage, all doc ids are evaluated.
- */
+/** Stages of `lookFor`: how many doc ids are selected by upper bound, and how many of these are sorted and evaluated; + 4 · limit each. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects when the best `limit` that pass are wanted. */
