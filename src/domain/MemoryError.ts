@@ -10,19 +10,19 @@ import { MemoryId } from "./MemoryId.ts"
  * Schema of the reasons why an operation fails.
  *
  * ```text
- * not_found      no such record, or none that the viewer sees: the two are not told apart
+ * not_found      there is no such record, or the viewer does not see it: the error does not say which
  * invalid_scope  a scope that is malformed, or that the viewer may not write
  * path_escape    a path that leads out of its folder
- * invalid_id     a text that is no id
+ * invalid_id     a text that is not a valid id
  * invalid_draft  a value that breaks a rule; the detail lists every violation
  * io             the disk, the database or the network failed
- * not_owned      the viewer sees the record and may not change it
- * read_only      the store, the scope or the memory of this run takes no such write
+ * not_owned      the viewer sees the record but may not change it
+ * read_only      the store, the scope or the memory of this run does not accept this write
  * conflict       the record has another revision than was expected
  * corrupt        stored data cannot be read; the detail says where
- * rate_limited   too many writes; the detail says when to try again
+ * rate_limited   too many writes; the detail says when to retry
  * model          the language model or the embedder failed, or its answer cannot be used
- * unavailable    a store, a plugin or a model is out of order
+ * unavailable    a store, a plugin or a model does not work
  * unsupported    this store or harness does not offer the operation
  * ```
  */

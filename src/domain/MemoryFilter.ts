@@ -53,7 +53,7 @@ export const BeliefQuery = Schema.Struct({
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
-  /** Selects records of this scope and narrower ones (`matchesScope`); the viewer never sees more than without it. */
+  /** Selects records of this scope and of narrower ones (`matchesScope`), among those that the viewer sees. */
   scope: Schema.optional(MemoryScope),
   kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
   /** Tags of which a record must have at least one, regardless of case. */
@@ -353,10 +353,10 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 /** Returns the value at a path. Reads own properties only, since the path is untrusted text. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // the casts: a scope is JSON, a string or an object of strings
-  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // the pattern admits no other root
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // the schema of `where` allows no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as JsonObject)[key] // an array is read by its index
+    value = (value as JsonObject)[key] // for an array, `key` is an index
   }
   return value
 }

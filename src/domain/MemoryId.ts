@@ -115,7 +115,7 @@ export const stableId = (seed: string): MemoryId => {
 /** Derives the id of an imported record: `stableId("<system>:" + id)`. The original id belongs in `source.reference`. */
 export const foreign = (system: string, id: string): MemoryId => stableId(`${system}:${id}`)
 
-const unsafe = (id: string): MemoryId => id as MemoryId // made of the alphabet, 26 long
+const unsafe = (id: string): MemoryId => id as MemoryId // callers pass 26 characters of `alphabet`
 
 const encodeTime = (millis: number): string => {
   let rest = millis
@@ -128,7 +128,7 @@ const encodeTime = (millis: number): string => {
 }
 
 const increment = (id: MemoryId): MemoryId => {
-  let end = 25 // the last digit that can still grow
+  let end = 25 // index of the last digit that is not Z
   while (id[end] === "Z") end--
   return unsafe(id.slice(0, end) + alphabet[alphabet.indexOf(id[end]!) + 1] + "0".repeat(25 - end))
 }

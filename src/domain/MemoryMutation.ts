@@ -16,7 +16,7 @@ export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
 /**
  * Schema of a mutation that forgets a record. Leaves a tombstone, from which `Restore` can bring the record back until compaction
- * erases it. With `purge`, erases the record and leaves no tombstone.
+ * erases it. With `purge`, erases the record and any tombstone of it.
  */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,

@@ -191,7 +191,7 @@ export const Patch = Schema.Struct({
 /** A patch, as its schema decodes it. */
 export interface Patch extends Schema.Schema.Type<typeof Patch> {}
 
-/** Numbers of the named levels of importance. */
+/** Importance, 0..1, of each named level. */
 export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } as const
 
 /** Whether the record has expired: `expiresAt` ≤ `now`, both in epoch ms. */

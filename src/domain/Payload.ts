@@ -98,7 +98,10 @@ export const Task = Schema.Struct({
   durationMs: Schema.optional(Millis)
 })
 
-/** Schema of the data of kind `episodic`: a turn, an event or a task. The record's `actorId` is the counterpart, its `validAt` the time. */
+/**
+ * Schema of the data of kind `episodic`: a turn, an event or a task. The `actorId` of the record's scope is the other party, and its
+ * `validAt` the time of the event.
+ */
 export const Episode = Schema.Struct({
   /** Name of the event. Default `chat_message`. */
   type: Schema.optional(Schema.String),

@@ -290,7 +290,7 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    const lengths = new Uint16Array((rows + 1) * width) // length of the common subsequence of the rest from each pair of indices
+    const lengths = new Uint16Array((rows + 1) * width) // cell (i, j): length for the differing parts of `a` from i and of `b` from j
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
         lengths[i * width + j] = a[head + i] === b[head + j]

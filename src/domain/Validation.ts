@@ -5,7 +5,7 @@
  * results, which people other than the author of the input may read.
  *
  * Data of version 1 has no `version` field; data of every later version has one. A reader checks the version before it decodes,
- * writes or deletes anything, and fails if it does not know it. So data of a newer release is never damaged by an older one.
+ * writes or deletes anything, and fails for an unknown one. So an older release never damages the data of a newer one.
  */
 import * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"

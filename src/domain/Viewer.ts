@@ -55,7 +55,7 @@ const Fields = Schema.Struct({
   runId: Id,
   sessionId: Id,
   actorId: Id,
-  /** Default `"exact"`. */
+  /** How the ids are compared with those of a record. Default `"exact"`. */
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
@@ -91,7 +91,7 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
 
 /** The viewer of the library itself: sees every row of one tenant, forgotten and expired ones included. Not for agents. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
-  /** Default `"default"`. */
+  /** Tenant. Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
 }) {}
 
@@ -100,9 +100,9 @@ export type Any = Viewer | System
 
 /** The ids and the reach of a viewer. Every key that is present must hold an id: leave out unknown ids. */
 export interface Input extends Ids {
-  /** Default `"default"`. */
+  /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
-  /** Default `"exact"`. */
+  /** How the ids are compared with those of a record. Default `"exact"`. */
   readonly reach?: "exact" | "within" | undefined
 }
 
@@ -131,7 +131,7 @@ export const isSystem = (viewer: Any): viewer is System => viewer instanceof Sys
 
 /**
  * Whether the value is a valid viewer. Checks every field again, since a caller may have changed a viewer or bypassed its
- * constructor. An object that only has the fields of a viewer is none.
+ * constructor. A plain object with the fields of a viewer is not a viewer.
  */
 export const isAny = (value: unknown): value is Any =>
   value instanceof System ? isTenant(value.tenant) : value instanceof Viewer && isWhole(value)
@@ -180,8 +180,9 @@ export const scopeOf = (viewer: Any): MemoryScope => {
 }
 
 /**
- * Returns the scope that a viewer's statements are about: its user if it names one; else its agent, if it names neither session nor
- * actor; else all of its ids. If the viewer does not see that scope (`within` several ids), it is the scope of all its ids, too.
+ * Returns the scope that a viewer's statements are about: that of its user, if the viewer names one; else that of its agent, if the
+ * viewer names neither session nor actor. If there is no such scope, or the viewer does not see it (`within` several ids), returns the
+ * scope of all ids of the viewer.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -278,7 +279,7 @@ export interface Sight {
 export const visibilityOf = (viewer: Any): Visibility => {
   if (isSystem(viewer)) return { _tag: "All" }
   if (viewer.reach === "everyone") return { _tag: "Everyone" }
-  const ids = normalise(idsOf(viewer)) as Ids // not Global
+  const ids = normalise(idsOf(viewer)) as Ids // ids never normalise to Global
   if (viewer.reach === "within") return { _tag: "Within", ids }
   const scopes = fields.reduce<ReadonlyArray<Ids>>(
     (all, field) =>
@@ -327,9 +328,9 @@ export type SharedWrites = typeof SharedWrites.Type
  *
  * ```text
  * the viewer names            a model may write
- * a user                      scopes that hold this user
+ * a user                      scopes that have this user
  * an agent or a run alone     every scope that the viewer sees: it is one person's agent
- * a session or an actor       scopes that hold all ids of the viewer: it is one of many visitors of a bot
+ * a session or an actor       scopes that have all ids of the viewer: it is one of many visitors of a bot
  * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *

@@ -1,5 +1,5 @@
 /**
- * Finds links to other records in markdown, written as `[[Name]]` or `[text](Name.md)`, where the name is an id or a title.
+ * Finds links to other records in markdown, written as `[[Name]]` or `[text](Name.md)`, where `Name` is the id or the name of a record.
  *
  * ```text
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]

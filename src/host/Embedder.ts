@@ -21,7 +21,7 @@ export interface Service {
   readonly model: string
   /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number
-  /** How cosines of this model are scored; `calibrate` measures it. Default: the defaults of `Calibration`. */
+  /** How cosines of this model are scored; `calibrate` measures the `floor`. Default: the defaults of `Calibration`. */
   readonly calibration?: Calibration | undefined
   /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. Fails with `model`. */
   readonly embed: (

@@ -144,7 +144,7 @@ interface Making<Row, A> {
   unread: Iterator<Row> | undefined
   /** Rows that were read and not yet added. Once all are read, they are added from the end of the last part. */
   readonly parts: Array<Array<Row>>
-  /** Rows that `set` named while rows were read. They are skipped in `parts`; the current ones among them are in `changes`. */
+  /** Rows that were passed to `set` during reading. They are skipped in `parts`; the current ones among them are in `changes`. */
   touched: ReadonlySet<Row | undefined>
   /** Changes that arrived by `set` since reading began. When reading ends, they are reduced to the rows that are current. */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>

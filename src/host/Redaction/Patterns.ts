@@ -139,7 +139,7 @@ const assigned = (() => {
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
   const isQuantity = "[\\d._]{1,10}(?:[\\s\"'`,;)\\]}]|$)"
   return [
-    `(?<=${said}(?:PG)?${passwords}${set})${value}`, // hashPassword = function
+    `(?<=${said}(?:PG)?${passwords}${set})${value}`, // not `hashPassword = function`
     `(?<=${option(`(?:${passwords}|${secrets})`)}${quote})${hasDigit}(?![$/~<.\\\\-]|${isQuantity})${value}`,
     `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // `pwd` may also name a directory
     `(?<=${passwords}${is})${hasDigit}${value}`,

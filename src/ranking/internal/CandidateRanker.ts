@@ -283,7 +283,7 @@ const few = 32
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
-  /** Numbers of speakers by the `keysOf` the first word of their names. */
+  /** Numbers of speakers, by each of the `keysOf` the first word of their name. */
   readonly #called = new Map<string, Set<number>>()
   /** By doc id: number of the speaker plus 1; 0 if there is none. */
   readonly #actor = int32()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Makes a function that tells whether a record is by one of the `actors`, or `own`; `undefined` if there are none. */
+  /** Makes a function: whether the speaker is one of `actors`, or, without a speaker, the scope has an id of `own`. `undefined`: never. */
   said(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -53,7 +53,7 @@ export class Impacts {
 
   /**
    * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, it looks
-   * the summands up in tables, which are filled first. `weights` has the weight of each term of the query, `postings` their number.
+   * the summands up in tables, which are filled first. `weights` has the weight of each term; `postings` is the number of all postings.
    */
   weighed(weights: ReadonlyArray<number>, slope: number, postings: number): Scatter {
     const [codes, lengths] = [this.#codes.data, this.#lengths.data]

@@ -11,7 +11,7 @@
  *
  * A `Writer` writes integers from 0 up as varints: seven bits per byte, the lowest first; the eighth bit is set if more bytes follow.
  */
-/** Version of the format. Increase it when the format changes, or the terms of a text do (`Tokenizer`, `Bm25.read`). */
+/** Version of the format. Increase it when the format changes, or when a text gets other terms (`Tokenizer`, `Bm25.read`). */
 export const format = 3
 
 /** The parts of an encoded index. `head` is JSON. */

@@ -56,7 +56,7 @@ export class InvertedIndex {
   readonly #asked: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
-  /** Posting codes by term, while a document is added; else all 0. */
+  /** Codes of postings (see `Postings`) by term, while a document is added; else all 0. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()

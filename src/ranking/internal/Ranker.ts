@@ -109,7 +109,7 @@ export interface QuestionRanker extends Ranker {
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
-/** Factors from the weights of a query: `ranker` for all features except words, `conversation` also for those of the conversation. */
+/** Weights of a query by which weights of features are multiplied: `ranker` for all but words, `conversation` for the conversation. */
 export interface Emphasis {
   readonly ranker: number
   readonly conversation: number
@@ -201,8 +201,8 @@ export const valuesOf = (
 }
 
 /**
- * Returns the weights of the features for an `Emphasis`, normalised so that a record without a session has a weight of 1 for its words,
- * which for it stand for all features of the conversation and of the form.
+ * Returns the weights of the features for an `Emphasis`. Divides them so that the words and all features of the conversation and of the
+ * form weigh 1 together: that is the weight of the words of a record without a session, which stand for all of these.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>

@@ -30,7 +30,7 @@ export class RecencyIndex {
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Returns every doc id, oldest first, removed ones included. Cost: merging those added out of order, and those newer than these. */
+  /** Returns every doc id, oldest first, removed ones included. Cost: merges late doc ids with those newer than the oldest of them. */
   all(): ReadonlyArray<number> {
     if (this.#isSorted()) return this.#docs
     if (this.#late.length > 0) this.#endRun()

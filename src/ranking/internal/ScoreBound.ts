@@ -63,8 +63,8 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates how far the relevance of a match may lie below that of the last of the best (`sampleOf`) so that its other factors can make
-   * up for it, 0..1. It is the difference between the highest sum of other factors and their first quartile, among 64 of the `docs`.
+   * Estimates by how much the relevance of a match may be lower than that of the best matches (`sampleOf`) so that its other factors can
+   * make up for it, 0..1: the highest sum of other factors minus the first quartile of these sums, in a sample of 64 of the `docs`.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares

@@ -12,7 +12,7 @@ import type { ScoreBound } from "./ScoreBound.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
 type Passes = (doc: number) => boolean
-/** A set of doc ids to select from, in no order. */
+/** A set of doc ids to select from, in any order. */
 export interface Pool {
   readonly count: number
   /** Some of the doc ids, which include the best `promised` by rank. */
@@ -60,7 +60,7 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** The score from which the index lists a match. */
+  /** The lowest score with which the index lists a match. */
   #reach = leastScore
 
   /**
@@ -150,7 +150,7 @@ export class MatchCollector {
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. A pool of matches by words promises the best `depth`, or with `scored` the best `sampleOf(depth)`. */
+  /** Doc ids to select from. Matches by words need a pool whose `promised` is at least `depth`, or with `scored`, `sampleOf(depth)`. */
   readonly pool: Pool
   /** Rank by doc id. The relevance of a doc id is its rank divided by the best one. */
   readonly ranks: Float64Array

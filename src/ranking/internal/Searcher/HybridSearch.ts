@@ -25,7 +25,7 @@ const lenders = 100
 interface HybridCandidate {
   readonly fact: Fact
   cosine: number
-  /** Whether it was found by vector. */
+  /** Whether the match was found by vector. */
   readonly isNear: boolean
   lexical: number
   signals: Readonly<Signals> | undefined
