@@ -28,10 +28,10 @@ export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined
  * Generates a ULID greater than `last`: ten characters of time and sixteen of randomness (github.com/ulid/spec). If the clock's
  * millisecond is that of `last` or earlier, the result is `last` plus one.
  */
-export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => minted(() => last, (id) => id)
+export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
 /** Generates an id greater than the last one. Reads and replaces the last id in one synchronous step: concurrent calls cannot collide. */
-const minted = (
+const mintAbove = (
   last: () => MemoryId | undefined,
   keep: (id: MemoryId) => MemoryId
 ): Effect.Effect<MemoryId> =>
@@ -42,10 +42,10 @@ const minted = (
       return known !== undefined && now <= known.slice(0, 10) ? keep(increment(known)) : undefined
     }
     const id = next()
-    return id !== undefined ? Effect.succeed(id) : Effect.map(drawn, (random) => next() ?? keep(unsafe(now + random)))
+    return id !== undefined ? Effect.succeed(id) : Effect.map(randomPart, (random) => next() ?? keep(unsafe(now + random)))
   })
 
-const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
+const randomPart: Effect.Effect<string> = Effect.randomWith((random) =>
   Effect.map(
     Effect.replicateEffect(random.nextIntBetween(0, 32), 16),
     (digits) => digits.map((digit) => alphabet[digit]).join("")
@@ -91,7 +91,7 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
     return id
   }
   return {
-    next: (tenant) => minted(() => lasts.get(tenant) ?? dropped, (id) => keep(tenant, id))
+    next: (tenant) => mintAbove(() => lasts.get(tenant) ?? dropped, (id) => keep(tenant, id))
   }
 })
 

@@ -24,12 +24,12 @@ import type { TermMasks } from "./TermMasks.ts"
 /** Number of the best matches by words that are candidates. */
 export const byWords = 40
 /** Number of the best matches by words whose neighbouring turns are candidates, too. */
-const sociable = 10
+const withNeighbours = 10
 /** Largest number of turns that are candidates because of their speaker. */
-const spoken = 32
+const maxSpoken = 32
 /** Largest number of long records that are ranked by a passage, and total length of their bodies, which the first may exceed. */
-const longs = 16
-const readable = 262_144
+const maxLong = 16
+const maxLongLength = 262_144
 
 /** The ranked candidates of a query. */
 export interface Ranking {
@@ -205,8 +205,8 @@ export class CandidateRanker {
     for (const doc of held) this.#ranks[doc] = sumOf(this.#sessions.masks.maskOf(doc), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
-    let left = readable
-    for (const doc of bestThat(poolOf(held, this.#ranks), this.#ranks, longs, newestFirst, rest).best) {
+    let left = maxLongLength
+    for (const doc of bestThat(poolOf(held, this.#ranks), this.#ranks, maxLong, newestFirst, rest).best) {
       left -= sizeOf(this.#recordOf(doc))
       if (left < 0 && this.#words.size > 0) break
       const text = this.#textOf(doc)
@@ -234,7 +234,7 @@ export class CandidateRanker {
       all.push(chosen[i]!)
     }
     const offer = (doc: number) => this.#offer(doc, all, index, view, passes)
-    for (const doc of chosen.slice(0, sociable)) this.#sessions.around(doc, offer)
+    for (const doc of chosen.slice(0, withNeighbours)) this.#sessions.around(doc, offer)
     return all
   }
 
@@ -246,7 +246,7 @@ export class CandidateRanker {
     passes: Passes,
     { times }: QuestionRanker
   ): Array<number> {
-    let left = spoken
+    let left = maxSpoken
     for (const session of this.#sessions.worthy(view, times)) {
       const turns = this.#sessions.turnsOf(session)
       for (let i = turns.length; i-- > 0 && left > 0;) {

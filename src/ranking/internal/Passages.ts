@@ -14,9 +14,9 @@ import { buildDoc, type Doc, explain } from "../Bm25.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
 
 /** Greatest length of a passage, in UTF-16 units. */
-const wanted = 600
+const maxLength = 600
 /** Factor by which the score of a passage is reduced: the best of many passages matches a query more easily by chance. */
-const worth = 0.9
+const passageFactor = 0.9
 
 /** The range of a passage in the body, in UTF-16 units. */
 export interface Passage {
@@ -29,7 +29,7 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   const passages: Array<Passage> = []
   let start = body.search(/\S/)
   while (start >= 0 && start < body.length) {
-    const end = start + cut(body.slice(start, start + wanted + 1))
+    const end = start + cut(body.slice(start, start + maxLength + 1))
     const trimmed = start + body.slice(start, end).trimEnd().length
     passages.push({ start, end: trimmed })
     const next = body.slice(end).search(/\S/)
@@ -40,14 +40,14 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
 
 /** Returns the length of the first passage of a text. `text` needs at most one character more than the longest passage. */
 const cut = (text: string): number => {
-  if (text.length <= wanted) return text.length
+  if (text.length <= maxLength) return text.length
   for (const end of ends) {
     const last = Array.from(text.matchAll(end), ({ 0: mark, index }) => index + mark.length).findLast((at) =>
-      at <= wanted
+      at <= maxLength
     )
-    if (last !== undefined && last > wanted / 4) return last
+    if (last !== undefined && last > maxLength / 4) return last
   }
-  return isHigh(text.charCodeAt(wanted - 1)) ? wanted - 1 : wanted
+  return isHigh(text.charCodeAt(maxLength - 1)) ? maxLength - 1 : maxLength
 }
 /** Match the places where a passage may end, the preferred first: after a paragraph, a sentence, a line, a word. */
 const ends = [/\n[ \t]*\n/g, /[.!?…](?=["'”’)\]]*\s)["'”’)\]]*|[。！？]/g, /\n/g, /\s/g]
@@ -75,7 +75,7 @@ const bestOf = (passages: ReadonlyArray<Read>, weights: Weights, slope: number) 
 }
 
 /** Size of the cache of passages: the total length of the bodies, in UTF-16 units. */
-const room = 2_000_000
+const cacheSize = 2_000_000
 
 /** Computes the passages of long records when they are needed, and caches those of the most recently used records. */
 export class Passages {
@@ -96,7 +96,7 @@ export class Passages {
 
   /** Returns the reduced score of the best passage of a record, comparable with the BM25 of whole records. */
   score(record: MemoryRecord, weights: Weights, slope: number): number {
-    return worth * bestOf(this.#passagesOf(record), weights, slope).score
+    return passageFactor * bestOf(this.#passagesOf(record), weights, slope).score
   }
 
   /** Returns the best passage of a record, the first one of equals; `undefined` if no passage contains a term. */
@@ -114,7 +114,7 @@ export class Passages {
     this.#read.set(record, passages)
     this.#held += record.body.length
     for (const oldest of this.#read.keys()) {
-      if (this.#held <= room || oldest === record) break
+      if (this.#held <= cacheSize || oldest === record) break
       this.forget(oldest)
     }
     return passages

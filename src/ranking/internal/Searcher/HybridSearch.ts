@@ -17,9 +17,9 @@ import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
  * Share of its cosine that a turn (a record of a session) lends to the turns directly before and after it: a turn's vector score is the
  * best of its own cosine and those lent to it.
  */
-const lent = 0.8
+const lentShare = 0.8
 /** Number of the nearest records that lend their cosine; fixed, so that scores do not depend on the depth. */
-const lenders = 100
+const maxLenders = 100
 
 /** A match, with the scores that are known so far. */
 interface HybridCandidate {
@@ -45,7 +45,7 @@ export function* hybridSearch(
     ? { hits: [], awaiting: 0, exact: true }
     : above(floor, yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
-  const nearest = nearestOf(near, lent * Math.min(1, weights.conversation * weights.ranker))
+  const nearest = nearestOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, HybridCandidate>()
   for (const { cosine, fact } of near.hits) {
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, signals: undefined })
@@ -142,7 +142,7 @@ const above = (floor: number, near: Near): Near =>
 /** Makes a function that returns the cosine lent to a record: the best cosine of the turns next to it, times `share`. */
 const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
-  for (const hit of share > 0 ? hits.slice(0, lenders) : []) {
+  for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {
     const { sequence, session } = hit.fact
     if (session === undefined || sequence === undefined) continue
     const others = sessions.get(session)
