@@ -173,7 +173,7 @@ export const mutations = (
         mutation._tag === "Put" && Predicate.isRecord(mutation.draft) && !isOurs(mutation.draft)
           ? { ...mutation, draft: draftOf(redact, mutation.draft) }
           : mutation._tag === "Update" && Predicate.isRecord(mutation.patch) && !Viewer.isSystem(viewer)
-          ? { ...mutation, patch: said(redact, mutation.patch) }
+          ? { ...mutation, patch: redactFields(redact, mutation.patch) }
           : mutation
       )
   )
@@ -228,7 +228,7 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     redaction,
     viewer,
     all,
-    (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
+    (redact) => all.map((fact) => ({ ...redactFields(redact, fact), text: redact(fact.text) }) as A)
   ) // the cast: the fields of the fact, of the same types
 
 /**
@@ -304,7 +304,7 @@ const within = <A>(
   })
 
 /** Redacts the fields that drafts and patches have in common. Adds no field. */
-const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
+const redactFields = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
   { body, data, links, metadata, summary, tags, ...rest }: A
 ) => ({
@@ -323,7 +323,7 @@ const linkOf = (redact: (text: string) => string, link: typeof Link.Type): typeo
 const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   const { actor, reference } = draft.source ?? {}
   return {
-    ...said(redact, draft),
+    ...redactFields(redact, draft),
     ...(draft.source && {
       source: {
         ...draft.source,

@@ -102,7 +102,7 @@ const urlPassword = new RegExp(
   "gi"
 )
 /** Position where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
-const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
+const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 /** End of a name whose value is a password: password, userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
@@ -111,7 +111,7 @@ const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?
 /** Optional words between "password" and "is" that tell whose password it is: the password *for the guests* is. */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Separator between a name and its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
-const says = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
+const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
  * Match passwords in quotes, of at most 200 characters; spaces are allowed. A quote after a backslash belongs to the password, unless
  * it is the last quote on the line.
@@ -123,7 +123,7 @@ const passphrases = [
   ["[‘‚]", "(?:[^‘’\\n]|’(?=\\p{L}))", "’"] // a ’ before a letter is an apostrophe
 ].map(([opens, within, closes]) =>
   new RegExp(
-    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${says}|${option(passwords)})${opens})${within}{6,200}(?=${closes})`,
+    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${separator}|${option(passwords)})${opens})${within}{6,200}(?=${closes})`,
     "giu"
   )
 )
@@ -134,14 +134,14 @@ const passphrases = [
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
   const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
-  const is = `${quote}${says}${quote}`
+  const is = `${quote}${separator}${quote}`
   const value = "[^\\s\"'`“”«»‘’,;)\\]}]{6,}(?<!\\\\)"
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
   const isQuantity = "[\\d._]{1,10}(?:[\\s\"'`,;)\\]}]|$)"
   return [
-    `(?<=${said}(?:PG)?${passwords}${set})${value}`, // not `hashPassword = function`
+    `(?<=${nameStart}(?:PG)?${passwords}${set})${value}`, // not `hashPassword = function`
     `(?<=${option(`(?:${passwords}|${secrets})`)}${quote})${hasDigit}(?![$/~<.\\\\-]|${isQuantity})${value}`,
-    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // `pwd` may also name a directory
+    `(?<=${nameStart}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // `pwd` may also name a directory
     `(?<=${passwords}${is})${hasDigit}${value}`,
     `(?<=${secrets}${is})${hasDigit}(?!${isQuantity})${value}`
   ].map((pattern) => new RegExp(pattern, "gi"))

@@ -133,7 +133,7 @@ export class Matcher<R extends Outline> {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes the column filter of a filter; the record itself is read for the part that columns do not decide. */
+  /** Makes the `ColumnFilter` of a call, which reads the record itself for what columns do not decide. */
   passing(asked: Asked): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(asked, this.index, (doc) => passes(asked, this.#records[doc]!))

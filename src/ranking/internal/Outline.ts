@@ -281,7 +281,7 @@ export class Columns {
     return number
   }
 
-  /** Makes the column filter of a filter. `passes` returns whether a doc id passes the whole filter, except validity. */
+  /** Makes the `ColumnFilter` of a call. `passes` returns whether a doc id passes the whole filter, except for its validity. */
   filter({ at: now, filter }: Asked, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter

@@ -236,7 +236,7 @@ export class Postings {
     return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a copy, since the view keeps the writer's larger buffer
   }
 
-  /** Restores encoded postings, which it keeps packed. `order` is the doc id of each encoded number; default: equal. Cost: the terms. */
+  /** Restores encoded postings, and keeps them packed. `order[n]` is the doc id of document n; default n. Cost: the number of terms. */
   static decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Postings {
     const postings = new Postings(lengths)
     const { terms } = encoded

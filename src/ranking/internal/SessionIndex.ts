@@ -22,7 +22,7 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
 /** Largest number of sessions that `SessionIndex.worthy` returns. */
 const worthy = 5
-/** Lowest worth of a session that `SessionIndex.worthy` returns. */
+/** Lowest worth of a session that `SessionIndex.worthy` returns; it defines the worth. */
 const least = 0.05
 /** `reach`: largest distance of neighbouring turns. `steps`: turns to look at on each side, as several may have the same sequence. */
 const reach = 2
