@@ -135,7 +135,7 @@ const Vector = Schema.declare(
 export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
-  /** Cosine at or below which texts count as unrelated, 0 to below 1. Default 0. Used in mode `hybrid` only. */
+  /** Cosine at or below which a record is not found by vector, 0 to below 1; `hybrid` counts cosines from it. Default 0. */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
   /** Weight of the match by vectors, if the query's `weights.vector` is absent. Default .4. */
   weight: Schema.optional(Weight)

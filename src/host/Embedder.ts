@@ -30,9 +30,9 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
 }
 
-/** Calibration of a model: how its cosines are scored in a hybrid search, by words and vectors. */
+/** Calibration of a model: how its cosines are scored in a search by vectors, or by words and vectors. */
 export interface Calibration {
-  /** Typical cosine of two unrelated texts, 0 to below 1. Default 0. */
+  /** Typical cosine of two unrelated texts, at or below which a search finds nothing, 0 to below 1. Default 0. */
   readonly floor?: number | undefined
   /** Weight of the vectors, relative to a weight of 1 for words. Default .4; use 1 or more for a model that ranks better than words. */
   readonly weight?: number | undefined

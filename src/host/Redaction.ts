@@ -6,7 +6,7 @@
  * to extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows
  * that `Copy` moves; ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON; updates by `Viewer.system`; the query
  * text of a `memory_recalled` event, which only `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event reports the
- * number of secrets found, never the secrets. Every `MemoryEvents` publishes it to which the same redaction is provided, or that is
+ * number of secrets found, never the secrets. It is published by each `MemoryEvents` with the same redaction, and by each that is
  * provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
  *
  * A store keeps the redaction that it was built with, and all services over the store redact with that one. If another redaction
