@@ -42,7 +42,9 @@ const mintAbove = (
       return known !== undefined && now <= known.slice(0, 10) ? keep(increment(known)) : undefined
     }
     const id = next()
-    return id !== undefined ? Effect.succeed(id) : Effect.map(randomPart, (random) => next() ?? keep(unsafe(now + random)))
+    return id !== undefined
+      ? Effect.succeed(id)
+      : Effect.map(randomPart, (random) => next() ?? keep(unsafe(now + random)))
   })
 
 const randomPart: Effect.Effect<string> = Effect.randomWith((random) =>

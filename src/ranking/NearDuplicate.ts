@@ -26,7 +26,11 @@ export interface Signature {
 export const signature = (text: string): Signature => {
   const lower = text.toLowerCase()
   const { count, strict } = scan(beyondAscii.test(lower) ? normalised(lower) : lower)
-  const [high, low] = count === 0 ? orderedHash(hashCharacters(text)) : count < simHashFrom ? orderedHash(count) : simHash(count)
+  const [high, low] = count === 0
+    ? orderedHash(hashCharacters(text))
+    : count < simHashFrom
+    ? orderedHash(count)
+    : simHash(count)
   return { high, low, strict: mix(strict ^ (count < simHashFrom ? 1 : 0)) }
 }
 
