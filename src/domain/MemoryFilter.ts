@@ -356,7 +356,7 @@ const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray
   let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // the schema of `where` allows no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as JsonObject)[key] // for an array, `key` is an index
+    value = (value as JsonObject)[key] // `key` is an index if the value is an array
   }
   return value
 }

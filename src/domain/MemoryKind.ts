@@ -40,7 +40,7 @@ export interface Options<N extends string, A> {
 /** Makes a kind from its options. */
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any), // without a schema, A is JsonObject by default
+  schema: options.schema ?? (Payload.JsonObject as any), // A is JsonObject, its default, if there is no schema
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),

@@ -74,7 +74,7 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
   > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
 }
 
-/** Where a change was made: `here` by this store, `there` by another process or an editor. */
+/** Writer of a change: `here` is this store, `there` is another process or an editor. */
 const by = Schema.Literal("here", "there")
 
 /** Schema of the event that a record was written. */

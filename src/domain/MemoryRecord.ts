@@ -77,7 +77,7 @@ const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) =>
 
 /** Schema of an origin: how a record came into the store. */
 export const Origin = Schema.Literal("user", "agent", "pipeline", "instructions", "import", "file")
-/** How a record came into the store. */
+/** An origin: how a record came into the store. */
 export type Origin = typeof Origin.Type
 /** Schema of a trust level: 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
 export const Trust = Schema.Literal(0, 1, 2, 3)
@@ -86,7 +86,7 @@ export type Trust = typeof Trust.Type
 
 /** Fields of a source that a draft may set. */
 const citation = {
-  /** Where the content comes from: a message id, a path, a URL, or the id in the system that the record was imported from. */
+  /** Place where the content comes from: a message id, a path, a URL, or the id in the system that it was imported from. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
   /** Name or id of the speaker. A query that names a speaker finds what the speaker said. */

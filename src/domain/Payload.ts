@@ -161,7 +161,7 @@ export const Counterfactual = Schema.Struct({
   /** Ids of the beliefs that would change if the hypothesis were true. */
   beliefs: Schema.Array(MemoryId),
   predicted: Schema.Array(Schema.String),
-  /** What happened when the hypothesis was tried. Absent until then. */
+  /** Outcome when the hypothesis was tried. Absent until then. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
 /** A counterfactual, as its schema decodes it. */

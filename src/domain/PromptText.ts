@@ -151,7 +151,7 @@ const scripts = [
 const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
 
 const codePointBefore = (text: string, at: number): string => {
-  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // at - 2 is an index of the text
+  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // `at - 2` is an index of the text
   return pair > 0xffff ? String.fromCodePoint(pair) : text.charAt(at - 1)
 }
 
@@ -178,9 +178,9 @@ const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL
 export interface Traced {
   /** The shown text: `visible` of the stored text. */
   readonly text: string
-  /** For each unit of the shown text, the start of its part of the stored text. */
+  /** Start of the part of the stored text, for each unit of the shown text. */
   readonly from: ReadonlyArray<number>
-  /** For each unit of the shown text, the end of its part. All units of an entity have the part of the character that it replaces. */
+  /** End of that part, for each unit of the shown text. All units of an entity have the part of the character that it replaces. */
   readonly to: ReadonlyArray<number>
 }
 
@@ -240,7 +240,7 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   const before = charactersOf(shown.text.slice(at, last))
   const after = charactersOf(shown.text.slice(at, start) + text + shown.text.slice(end, last))
 
-  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // at - 1 is a unit of the shown text
+  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of the shown text
   let result = stored.slice(0, place)
   let held = "" // hidden characters within the current change
   const pass = (units: number, isKept: boolean) => {

@@ -55,7 +55,7 @@ const Fields = Schema.Struct({
   runId: Id,
   sessionId: Id,
   actorId: Id,
-  /** How the ids are compared with those of a record. Default `"exact"`. */
+  /** Reach: how the ids are compared with those of a record. Default `"exact"`. */
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
@@ -102,7 +102,7 @@ export type Any = Viewer | System
 export interface Input extends Ids {
   /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
-  /** How the ids are compared with those of a record. Default `"exact"`. */
+  /** Reach: how the ids are compared with those of a record. Default `"exact"`. */
   readonly reach?: "exact" | "within" | undefined
 }
 

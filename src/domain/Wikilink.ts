@@ -93,7 +93,7 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
  * Ignores code and links. Cost: one pass over the text.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
-  if (!mayHaveTag(text)) return [] // in most notes, each `#` belongs to a heading
+  if (!mayHaveTag(text)) return [] // most notes use `#` for headings only
   const found = new Map<string, string>()
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue
@@ -286,7 +286,7 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const path = alias === undefined ? before : before.replace(/\\$/, "") // in a table, the `|` is written `\|`
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes the bar as `\|`
   const [whole, heading] = halves(path, "#")
   const [target, block] = halves(whole, "^")
   return target === "" ? undefined : {

@@ -12,7 +12,7 @@ import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** What a vector is used for. Some models embed a question differently from the texts that answer it. */
+/** Purpose of a vector. Some models embed a question differently from the texts that answer it. */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
@@ -21,7 +21,7 @@ export interface Service {
   readonly model: string
   /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number
-  /** How cosines of this model are scored; `calibrate` measures the `floor`. Default: the defaults of `Calibration`. */
+  /** Calibration of the model's cosines; `calibrate` measures the `floor`. Default: the defaults of `Calibration`. */
   readonly calibration?: Calibration | undefined
   /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. Fails with `model`. */
   readonly embed: (
@@ -333,7 +333,7 @@ const loading = "Embedder.layerWordVectors"
 /** Returns the path of a file of the table. The relative path is the same from `src` and from `dist`. */
 const pathOf = (name: string): string =>
   decodeURIComponent(new URL(`../../assets/word-vectors/${name}`, import.meta.url).pathname)
-    .replace(/^\/(?=[A-Za-z]:\/)/, "") // on Windows, a URL path has a slash before the drive letter
+    .replace(/^\/(?=[A-Za-z]:\/)/, "") // a URL path has a slash before the drive letter of Windows
 
 const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
   const scales = scalesOf(ranks.size, table)

@@ -356,7 +356,7 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
 /** Redacts a string under a key that names a secret: for `{ password: "…" }` it redacts the text `password="…"`. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  // with quotes first, since only a quoted value may contain spaces
+  // tries quotes first, since only a quoted value may contain spaces
   for (const quote of ["\"", ""]) {
     const before = `${key}=${quote}`
     const redacted = redact(before + value + quote)

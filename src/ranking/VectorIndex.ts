@@ -43,7 +43,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** By doc id: the number of the last `searchAmong` that named it, so that a repeated id counts once. */
+  /** Number of the last `searchAmong` that named the doc id, by doc id, so that a repeated id counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -238,7 +238,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** Without arguments, makes an independent set of vectors; use `TenantEmbeddings.of` for those of a tenant. */
+  /** Makes an independent set of vectors if there are no arguments; use `TenantEmbeddings.of` for those of a tenant. */
   constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant

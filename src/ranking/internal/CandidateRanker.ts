@@ -52,7 +52,7 @@ type Passes = (doc: number) => boolean
 export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  /** By doc id: its rank, and the number (`#round`) of the last query of which it was a candidate. */
+  /** Rank, and number (`#round`) of the last query of which the doc id was a candidate, by doc id. */
   #ranks = new Float64Array()
   readonly #chosen = int32()
   #round = 0
@@ -285,7 +285,7 @@ class Speakers {
   readonly #speakerNumbers = new Map<string, number>()
   /** Numbers of speakers, by each of the `keysOf` the first word of their name. */
   readonly #called = new Map<string, Set<number>>()
-  /** By doc id: number of the speaker plus 1; 0 if there is none. */
+  /** Number of the speaker plus 1, by doc id; 0 if there is no speaker. */
   readonly #actor = int32()
 
   add(doc: number, scope: number, record: Outline): void {

@@ -187,7 +187,7 @@ export class ScopeDocs {
   readonly #last = int32()
   readonly #room = int32()
   readonly #filled = int32()
-  /** By doc id: the previous doc id of the same scope, plus 1; 0 if there is none. */
+  /** Previous doc id of the same scope, plus 1, by doc id; 0 if there is none. */
   readonly #before = int32()
 
   /** Returns the doc id of the next document of a scope. Reserves doc ids, and increases `end`, if the scope has none left. */
@@ -327,7 +327,7 @@ const bestOfFew = (
   const threshold = new ScoreThreshold(limit)
   let reach = -Infinity // not captured by a closure, which would make it slow in this loop
   const reached: Array<number> = []
-  for (let i = count - 1; i >= 0; i--) { // from the end, where the newest doc ids are, which win ties
+  for (let i = count - 1; i >= 0; i--) { // begins at the end, where the newest doc ids are, which win ties
     const doc = docs[i]!
     const score = scores[doc]!
     if (score < reach) continue
@@ -338,7 +338,7 @@ const bestOfFew = (
   }
   const least = reach
   const best = reached.filter((doc) => scores[doc]! > least)
-  const wanted = limit - best.length // at least 1
+  const wanted = limit - best.length // is at least 1
   const equal: Array<number> = []
   let last = -1
   for (const doc of reached) {

@@ -78,7 +78,7 @@ export class Impacts {
 /** Tables of summands: by term of the query, then by number of the pair. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** Which matches are counted: those whose group has an odd verdict. `groups` is by doc id, `verdicts` by group. */
+/** Matches that are counted: those whose group has an odd verdict. `groups` is by doc id, `verdicts` by group. */
 export interface Passing {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
@@ -187,9 +187,9 @@ export const hash = (a: number, b: number): number => {
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** By list: the next list of the same scope, plus 1; 0 after the last. */
+  /** Next list of the same scope, plus 1, by list; 0 after the last. */
   readonly #nexts: Array<number> = []
-  /** By scope: its first and its last list, each plus 1; 0 if it has none. */
+  /** First and last list of each scope, each plus 1; 0 if the scope has none. */
   readonly #ends: GrowableArray<Int32Array> = int32()
   readonly #scopes: Array<number> = []
 

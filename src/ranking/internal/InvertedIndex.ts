@@ -71,7 +71,7 @@ export class InvertedIndex {
   #known:
     | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: GrowableArray<Int32Array> }
     | undefined
-  // over all scopes: the sum of lengths, and a lower bound of the first expiry
+  // sum of lengths, and lower bound of the first expiry, over all scopes
   #totalLength = 0
   #totalSoonest = Infinity
 
@@ -373,7 +373,7 @@ export class InvertedIndex {
   }
 
   #grow(): void {
-    if (this.matches.data.length > this.docs) return // with room for one more entry, which `Impacts` writes to
+    if (this.matches.data.length > this.docs) return // keeps room for one more entry, which `Impacts` writes to
     for (const column of [this.until, this.scores, this.matches]) column.set(this.docs, 0)
   }
 

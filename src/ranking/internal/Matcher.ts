@@ -110,7 +110,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     kept.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // in the order of arrival, which is mostly that of recency
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` has the order of arrival, mostly that of recency
   }
 
   #noCandidates(): CandidateRanker {

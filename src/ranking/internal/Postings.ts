@@ -86,7 +86,7 @@ export class Postings {
 
   /** Returns the list of a term and scope; −1 if there is none. */
   find(term: number, scope: number): number {
-    const first = this.first(term) // before `heads` is read, since unpacking the term may replace it
+    const first = this.first(term) // must precede the read of `heads`, which unpacking may replace
     const { heads } = this
     if (first < 0 || heads[first + SCOPE] === scope) return first
     if (this.listsOf(term) === 1) return -1

@@ -61,7 +61,7 @@ const features = Object.keys(weights) as ReadonlyArray<Feature> // the keys of t
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** What the source of records knows about a candidate, without reading its body: the values from which features are computed. */
+/** Properties of a candidate from which its features are computed. The source of records knows them without reading the body. */
 export interface Signals {
   /** BM25 of the record; 0 if it shares no term with the query. */
   words: number
@@ -151,7 +151,7 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
   return { times, isWhen, rank, shares }
 }
 
-/** What `confidence` is computed from: properties of the best match of a query. */
+/** Properties of the best match of a query from which `confidence` is computed. */
 export interface Evidence {
   /** Rank of the best match, not divided by anything; `undefined` if the best match is not a turn. */
   readonly rank: number | undefined

@@ -33,7 +33,7 @@ const estimated = 64
 export class ScoreBound {
   readonly #shares: Shares
   readonly #factors: Float64Array
-  /** By group of `Columns`: the half-life in ms, the steps of `left` per millisecond, and the most that the emotion can add. */
+  /** Half-life in ms, steps of `left` per millisecond, and the most that the emotion can add; by group of `Columns`. */
   readonly #halfLives: ReadonlyArray<number>
   readonly #rates: ReadonlyArray<number>
   readonly #feelings: ReadonlyArray<number>

@@ -32,7 +32,7 @@ export const poolOf = (docs: Int32Array, ranks: Float64Array): Pool => ({
   all: () => docs,
   reaching(least) {
     let kept = 0
-    // without branches, as in `ColumnFilter.narrow`
+    // avoids branches, as `ColumnFilter.narrow` does
     for (let i = 0; i < docs.length; i++) {
       const doc = docs[i]!
       docs[i] = docs[kept]!

@@ -49,7 +49,7 @@ export const noClues: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** By number of the scope: its sessions, and how many of them have turns that are not removed. */
+  /** Sessions of each scope, and how many of them have turns that are not removed, by number of the scope. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
   /** Masks of the query's terms. The groups are sessions, numbered from 1. */

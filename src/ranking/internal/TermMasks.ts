@@ -16,7 +16,7 @@ export class TermMasks {
   /** The first `#held` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
   #held = 0
-  /** For the first `#many` terms, by term and group: 1 if a document of the group contains the term, as `mark` was told. */
+  /** Flags by term and group, for the first `#many` terms: 1 if a document of the group contains the term, as `mark` was told. */
   readonly #holders: Array<Uint8Array> = []
   #many = 0
   /** The highest number of a group. */
@@ -89,7 +89,7 @@ export class TermMasks {
     const [groups, masks] = [this.#groups.data, this.#masks.data]
     const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
     let held = this.#held
-    // without branches, since the processor would mispredict most of them
+    // avoids branches, since the processor would mispredict most of them
     for (let i = from; i < end; i++) {
       const doc = docs[i]!
       const group = groups[doc]!

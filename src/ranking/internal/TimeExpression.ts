@@ -143,7 +143,7 @@ export const timesIn = (text: string, now: number): Times | undefined => {
       const times = read(parts, now)
       spans.push(...times.spans ?? [])
       yearly.push(...times.yearly ?? [])
-      return ";" // so that no later pattern matches the text before and after it as one
+      return ";" // prevents a later pattern from matching the text before and after it as one
     })
   }
   return spans.length + yearly.length === 0 ? undefined : { spans, yearly }

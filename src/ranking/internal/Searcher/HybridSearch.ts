@@ -107,7 +107,7 @@ export function* hybridSearch(
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
     count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
-    // if `minScore` dropped matches, a deeper round finds none above it; but it may find newer ones with the same cosine as the last
+    // a deeper round finds nothing above `minScore` if this one dropped matches; but it may find newer ones with the last cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -198,7 +198,7 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // without signals, the rank is made of words only
+  // the rank is made of words only if there are no signals
   const known = signals === undefined ? { words: 1 } : ranker?.read().shares(signals, bestWords ?? 0)
   const shares = ranker === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)
