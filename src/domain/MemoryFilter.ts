@@ -353,7 +353,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 /** Returns the value at a path. Reads own properties only, since the path is untrusted text. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // the casts: a scope is JSON, a string or an object of strings
-  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // the schema of `where` allows no other root
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` allows no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
     value = (value as JsonObject)[key] // `key` is an index if the value is an array
