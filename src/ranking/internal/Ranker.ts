@@ -209,7 +209,7 @@ const normalised = (ranker: number, conversation: number): typeof weights => {
     feature === "words" ? 1 : inConversation.includes(feature) ? ranker * conversation : ranker
   const own = features.map((feature) => [feature, weights[feature] * factor(feature)] as const)
   const alone = own.reduce((sum, [feature, weight]) => ofWords.has(feature) ? sum + weight : sum, 0)
-  return Object.fromEntries(own.map(([feature, weight]) => [feature, weight / alone])) as typeof weights // every key
+  return Object.fromEntries(own.map(([feature, weight]) => [feature, weight / alone])) as typeof weights // the entries have every key
 }
 const ofWords: ReadonlySet<Feature> = new Set(["words", ...inConversation, ...ofForm])
 const normal = normalised(1, 1)
