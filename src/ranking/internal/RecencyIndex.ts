@@ -1,24 +1,24 @@
-/** The doc ids of an index in the order of their records' time. A doc id stays in it when its record is removed. */
+/** The doc ids of an index, sorted by `MemoryRecord.byRecency` of their records. Keeps the doc ids of removed records. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import { atOnce, type Steps } from "./IndexCodec.ts"
 
-/** Number of doc ids out of order that become a run; and of those that are merged in a step. */
+/** Number of doc ids added out of order from which they are sorted into a run; also the number merged per step. */
 const longest = 1_024
 
-/** The doc ids of one index. */
+/** The sorted doc ids of one index. */
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
-  /** Doc ids in order, oldest first: what comes is mostly newest, and is added at the end. */
+  /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
-  /** Doc ids that came out of order since `all`, the last ones; once there are many, they become a run. */
+  /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
   #late: Array<number> = []
-  /** Earlier ones, each run in order. */
+  /** Sorted runs of doc ids that were added out of order since the last merge. */
   readonly #runs: Array<Int32Array> = []
-  /** Merges the runs, once it has begun. */
+  /** The merge of all runs, once it has begun. */
   #merging: Steps<void> | undefined
 
   add(doc: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
@@ -33,14 +33,14 @@ export class RecencyIndex {
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Every doc id, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
+  /** Returns every doc id, oldest first, removed ones included. Cost: merges late doc ids with those newer than the oldest of them. */
   all(): ReadonlyArray<number> {
     if (this.#late.length > 0) this.#endRun()
     if (!this.#isSorted()) atOnce(this.#merging ??= this.#merge())
     return this.#docs
   }
 
-  /** Merges many that came out of order in steps, beside which others may come, so that `all` has little left to do. */
+  /** Merges the runs in steps, between which doc ids may be added, so that `all` has little left to do. */
   *sorting(): Steps<void> {
     while (this.#runs.length > 0 || this.#merging !== undefined) {
       const { done, value } = (this.#merging ??= this.#merge()).next() // which `all` may have run to its end
@@ -57,7 +57,7 @@ export class RecencyIndex {
     this.#late = []
   }
 
-  /** Merges the runs, the first two of them each time, and the last one with what is in order: nothing is added to that meanwhile. */
+  /** Merges the runs in pairs, and the last one with the sorted doc ids, to which nothing is added meanwhile. */
   *#merge(): Steps<void> {
     for (let run = this.#runs.shift(); run !== undefined; run = this.#runs.shift()) {
       const other = this.#runs.shift()
@@ -76,7 +76,7 @@ export class RecencyIndex {
     this.#merging = undefined
   }
 
-  /** Returns how many of those in order are older. */
+  /** Returns how many of the sorted doc ids are older than a doc id. */
   #countBefore(doc: number): number {
     let low = 0
     let high = this.#docs.length
@@ -102,7 +102,7 @@ export class RecencyIndex {
     return all
   }
 
-  /** Returns how many of some doc ids, given oldest first, come after a position in the order of a page: newest first. */
+  /** Returns how many of `docs`, which are oldest first, come after a position of a page; a page is newest first. */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = docs.length
