@@ -135,6 +135,6 @@ export * as PromptBlock from "./PromptBlock.ts"
 /** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./MemoryTools.ts"
 
-// From store to store
+// Copies
 /** Copies all records of a store into another one, and verifies them. */
 export * as Copy from "./Copy.ts"

@@ -169,6 +169,7 @@ export const make = (options: Options): TenantIndex => {
     restoredInSteps,
     Effect.suspend(() => {
       const index = begun()
+      if (unread === undefined && stale.size === 0) return Effect.void
       const ids = stale.values() // a live iterator: it also returns ids that are set meanwhile
       let left = 2 * (stale.size + rows.size) // a bound, so that other writers cannot keep this loop busy for ever
       const some = (most: number): Effect.Effect<void> => {

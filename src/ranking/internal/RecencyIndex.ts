@@ -3,7 +3,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
-import { atOnce, type Steps } from "./IndexCodec.ts"
+import type { Steps } from "./IndexCodec.ts"
 
 /** Number of doc ids added out of order from which they are sorted into a run; also the number merged per step. */
 const longest = 1_024
@@ -36,14 +36,16 @@ export class RecencyIndex {
   /** Returns every doc id, oldest first, removed ones included. Cost: merges late doc ids with those newer than the oldest of them. */
   all(): ReadonlyArray<number> {
     if (this.#late.length > 0) this.#endRun()
-    if (!this.#isSorted()) atOnce(this.#merging ??= this.#merge())
+    if (this.#isSorted()) return this.#docs
+    const merging = this.#merging ??= this.#merge()
+    while (merging.next().done !== true);
     return this.#docs
   }
 
   /** Merges the runs in steps, between which doc ids may be added, so that `all` has little left to do. */
   *sorting(): Steps<void> {
     while (this.#runs.length > 0 || this.#merging !== undefined) {
-      const { done, value } = (this.#merging ??= this.#merge()).next() // which `all` may have run to its end
+      const { done, value } = (this.#merging ??= this.#merge()).next() // `all` may have run it to its end
       if (done !== true) yield value
     }
   }
