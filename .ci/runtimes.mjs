@@ -1,7 +1,8 @@
 /**
- * Runs the first program, and one that writes, searches and reopens a vault, on Node 20, 22 and 24, Bun and Deno, each from npm. Needs `npm run
- * build` and the registry. Arguments name some of the runtimes; default: all.
+ * Runs the first program, one that writes, searches and reopens a vault, and the contract of a store over vaults, on Node 20, 22 and 24, Bun
+ * and Deno, each from npm. Needs `npm run build` and the registry. Arguments name some of the runtimes; default: all.
  */
+import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -43,26 +44,68 @@ await program((memory) => Effect.gen(function*() {
 console.log("a vault: written, found, opened again")
 process.exit()
 `
+
+/** Checks each law of a store on an empty vault, without Vitest, which runs on Node only: the laws are data. */
+const contract = `import { NodeContext } from "@effect/platform-node"
+import { Effect, Layer, TestContext } from "effect"
+import { mkdtempSync } from "node:fs"
+import { Markdown } from "${root}/dist/index.js"
+import { MemoryStoreContract } from "${root}/dist/testing/index.js"
+
+const place = () => mkdtempSync(process.argv[2] + "-")
+const layer = Layer.unwrapEffect(Effect.sync(() => Markdown.layer({ root: place() }))).pipe(Layer.provide(NodeContext.layer), Layer.fresh)
+const { check, laws } = MemoryStoreContract
+const broken = []
+for (const law of laws) {
+  const exit = await check(law, layer).pipe(Effect.scoped, Effect.provide(TestContext.TestContext), Effect.runPromiseExit)
+  if (exit._tag === "Failure") broken.push(law.title + ": " + exit.cause)
+}
+if (broken.length > 0) console.error(broken.join("\\n"))
+console.log(laws.length - broken.length + " of " + laws.length + " laws of a store hold for a vault")
+process.exit(broken.length > 0 ? 1 : 0)
+`
+
 const folder = join(root, "test/.fences/runtimes")
 rmSync(folder, { recursive: true, force: true })
 mkdirSync(folder, { recursive: true })
 writeFileSync(join(folder, "vault.mjs"), vault)
 const first = spawnSync(process.execPath, [join(root, ".ci/readme.mjs"), "program"], { encoding: "utf8" }).stdout
 writeFileSync(join(folder, "first.mjs"), first)
+writeFileSync(join(folder, "vitest.mjs"), `export { assert } from "chai"\nexport const describe = () => {}, it = {}`)
+await build({
+  stdin: { contents: contract, resolveDir: root },
+  outfile: join(folder, "contract.mjs"),
+  alias: { "@effect/vitest": join(folder, "vitest.mjs") },
+  bundle: true,
+  tsconfigRaw: {}, // paths of the repository lead to the sources
+  format: "esm",
+  platform: "node",
+  external: [
+    "effect",
+    "effect/*",
+    "@effect/platform",
+    "@effect/platform/*",
+    "@effect/platform-node",
+    "yaml",
+    "fast-check"
+  ]
+})
 
 let failed = 0
 const chosen = process.argv.slice(2)
 for (const [name, [command, ...args]] of Object.entries(runtimes)) {
   if (chosen.length > 0 && !chosen.includes(name)) continue
   const place = mkdtempSync(join(tmpdir(), "effect-memory-"))
-  for (const program of ["first.mjs", "vault.mjs"]) {
+  for (const program of ["first.mjs", "vault.mjs", "contract.mjs"]) {
     const ran = spawnSync(command, [...args, join(folder, program), join(place, "vault")], {
       cwd: place,
       encoding: "utf8"
     })
     if (ran.status !== 0) failed++
     console.log(
-      `${name.padEnd(8)} ${program.padEnd(10)} ${ran.status === 0 ? ran.stdout.trim() : `failed: ${ran.stderr}`}`
+      `${name.padEnd(8)} ${program.padEnd(12)} ${
+        ran.status === 0 ? ran.stdout.trim().split("\n").at(-1) : `failed: ${ran.stderr}`
+      }`
     )
   }
   rmSync(place, { recursive: true, force: true })

@@ -53,9 +53,9 @@ const cell = (figure) => {
   if (figure.mb !== undefined) return `${shown(figure.mb)} MB`
   if (figure.share !== undefined) return shown(figure.share)
   const range = figure.min === undefined ? "" : ` (${shown(figure.min)}–${shown(figure.max)})`
-  return `${shown(time(figure))}${range}, ${shown(figure.wall)}${
-    figure.stall === undefined ? "" : `, stall ${shown(figure.stall)}`
-  }`
+  const stall = figure.stall === undefined ? "" : `, stall ${shown(figure.stall)}`
+  const clock = figure.clock === undefined ? "" : `, by the clock ${shown(figure.clock)}`
+  return `${shown(time(figure))}${range}, ${shown(figure.wall)}${stall}${clock}`
 }
 
 /** The tables of a section: one for each set of contestants. */
@@ -83,7 +83,7 @@ export const report = (figures, goals, { full, machine }) =>
     ...full && figures.words && figures.vectors && figures.service && figures.durable
       ? ["![times as fast as the peers](benchmarks.svg)"]
       : [],
-    "A figure is milliseconds of CPU time a call (user and system, garbage collection and compiler included): the median of several turns, the smallest and the largest of them, then the wall time. Contestants take turns, so that what else the machine does falls on all. How many times as fast one is as another goes by the best turn of each: a collection of garbage, most of it not its own, falls on the one whose turn it is. `bench/rows` says what each of them does.",
+    "A figure is milliseconds of CPU time a call (user and system, garbage collection and compiler included): the median of several turns, the smallest and the largest of them, then the wall time. Contestants take turns, so that what else the machine does falls on all. How many times as fast one is as another goes by the best turn of each: a collection of garbage, most of it not its own, falls on the one whose turn it is. A stall is the longest time between two turns of the event loop, by the CPU time of its thread; by the clock it also counts how long that thread waited for a processor that other processes, or the threads that collect garbage, had. `bench/rows` says what each of them does.",
     ...figures.words === undefined ? [] : [
       "## Search by words, beside three engines",
       "All are given the same tokens, those of the stores' analyzer, and are asked for any of the words of a question, ten hits. Below 1 we are slower. FTS5 is C; FlexSearch does not rank by BM25 (the last row of its section below). Notes in sessions are also ranked by speaker, time and what was said around a turn.",

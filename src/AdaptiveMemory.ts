@@ -1,5 +1,5 @@
 /**
- * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023).
+ * Ranks records of any kind by priority: the weighted mean of recency, importance and relevance, each 0..1 (after Park et al., 2023).
  *
  * ```ts
  * import { Effect } from "effect"

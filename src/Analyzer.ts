@@ -1,5 +1,5 @@
 /**
- * Analyzers: the pair of tokenizers that turn stored texts and queries into terms.
+ * Analyzers turn text into terms: one tokenizer for the texts that are indexed, and one for queries.
  *
  * ```ts
  * import { Analyzer } from "effect-memory"

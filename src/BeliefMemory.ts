@@ -1,7 +1,7 @@
 /**
- * Beliefs: what is held to be true, how surely, and why that changed; with hindsight on tasks, and counterfactuals. Confidence is
- * the record's. The belief itself keeps an audit of its changes, each with its reason. A superseded belief is history: it is kept
- * and shown, and no longer changes.
+ * Beliefs: statements that an agent holds to be true, each with a confidence and an audit of its changes with their reasons; also hindsight
+ * on tasks, and counterfactuals. The confidence is that of the record. A superseded belief is kept as history and still shown, but can no
+ * longer be changed.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Lexical relevance by Okapi BM25 (Robertson & Zaragoza, 2009), with a boost for tags:
+ * Ranks texts by the words that they share with a query: Okapi BM25 (Robertson & Zaragoza, 2009), with a boost for tags.
  *
  * ```ts
  * import { Bm25 } from "effect-memory"

@@ -1,6 +1,6 @@
 /**
- * The harness's language model, reduced to what this library needs. A cassette is a file of recorded answers, which replays a run
- * without the model.
+ * The language model that the harness provides, as a service with two calls: text, and JSON that fits a Schema. `layerRecord`
+ * writes the answers of a model into a file, called a cassette; `layerReplay` answers from that file, without a model.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Copies one store into another: every record with its kept revisions, every tombstone, vector and use of every tenant, the
- * library's own rows among them. Use it to move from a vault to a database, between databases, or back.
+ * Copies one store into another: for every tenant, all records with their stored revisions, tombstones, vectors and use counts, and the
+ * rows that the library keeps for itself. Use it to move from a vault to a database, between databases, or back.
  *
  * ```ts
  * import { Context, Effect, Layer } from "effect"
@@ -23,5 +23,5 @@
  * report // => { records: 1, revisions: 2, verified: true, writtenAgain: 0 }
  * ```
  */
-export { copy } from "./storage/Copy.ts"
-export type { Counts, Options, Progress, Report } from "./storage/Copy.ts"
+export { copy } from "./transfer/Copy.ts"
+export type { Counts, Options, Progress, Report } from "./transfer/Copy.ts"

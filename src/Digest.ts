@@ -1,6 +1,5 @@
 /**
- * Hashes of text: SHA-256, and the short hash that Deuz names its records by. `#hash` is node:crypto under Node, and plain JavaScript elsewhere (package.json,
- * `imports`).
+ * SHA-256 of text. Uses node:crypto under Node, Bun and Deno, and plain JavaScript elsewhere (`#hash` in package.json, `imports`).
  *
  * ```ts
  * import { Digest } from "effect-memory"

@@ -1,5 +1,5 @@
 /**
- * Embeddings: converts texts into vectors with the harness's model, or with word vectors if there is none.
+ * Converts texts into vectors: with a model that the harness provides, or offline with word vectors (`layerWordVectors`).
  *
  * ```ts
  * import { Effect } from "effect"

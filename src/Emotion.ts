@@ -1,5 +1,5 @@
 /**
- * Emotion as numbers: the three dimensions of affect (VAD) and nine dimensions of appraisal.
+ * Emotion as numbers: an affect has three dimensions (valence, arousal, dominance: VAD), an appraisal of an event has nine.
  *
  * ```ts
  * import { Emotion } from "effect-memory"

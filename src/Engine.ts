@@ -1,8 +1,8 @@
 /**
- * The contract of every store's backend (`internal/EngineContract.ts`), and an engine over `Primitives`: rows that can be read,
- * scanned and committed, and nothing else. Such an engine looks things up in an index of the tenant: the backend's own, one made of
- * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call. Write an `Engine` of your own
- * for a database that looks things up itself; for others `Primitives` are enough.
+ * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine of
+ * `Primitives`: functions that read, scan and commit rows. Such an engine answers queries from an in-memory index of the tenant. The
+ * backend may provide this index; otherwise the engine builds it by a scan and updates it at each commit, or, if other processes also
+ * write, scans for each call. Implement `Engine` directly for a database with indexes of its own; for others `Primitives` are enough.
  *
  * ```ts
  * import { Effect, Option, Stream } from "effect"

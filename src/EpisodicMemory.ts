@@ -1,6 +1,6 @@
 /**
- * Episodes: what happened and how it felt, and reflections on it. Around each turn of a chat, `beforeTurn` recalls what bears on the
- * reply and `afterTurn` saves what came of it.
+ * Episodes: events, the emotion they were felt with, and reflections on them. Around each turn of a chat, `beforeTurn` recalls the episodes
+ * that bear on the reply, and `afterTurn` stores the turn as a new episode.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Conversation to facts: the prompt that asks for them, the list that a model answers with, and how much of either counts. Pure but
- * for the model, and the model is asked elsewhere.
+ * Extraction of facts from a conversation: builds the prompt that asks a model for facts, parses the list that it answers with, and limits
+ * the size of both. The functions are pure; the pipeline makes the model call.
  *
  * ```ts
  * import { Extraction } from "effect-memory"

@@ -1,6 +1,6 @@
 /**
- * Triggers that decide when a conversation is read for memories: each turns a stream of events into a stream of firings. Time is
- * that of the `Clock`.
+ * Triggers decide when memories are extracted from a conversation: each turns the stream of its events into a stream of firings. Time is
+ * taken from Effect's `Clock`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

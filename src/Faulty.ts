@@ -1,6 +1,6 @@
 /**
- * Makes a store fail on purpose, to test what stands on a store. Faults strike around an operation, never inside it: for those give
- * the store below a failing `FileSystem`, or failing `Primitives`.
+ * Makes a store fail on purpose, to test code that uses a store. A fault occurs before or after an operation, never in the middle of
+ * it; to test that, give the wrapped store a failing `FileSystem` or failing `Primitives`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Makes one store of many stores. A write goes to one, a change to the store that holds the id, a search to all at once. Each
- * entry's layer is built on its own, even where two entries name the same one.
+ * Combines several stores into one. A new record goes to one store, an update to the store that holds the id, a search to all
+ * stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,8 +1,8 @@
 /**
- * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it
- * begins, or a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It exists only for viewers who see both of its
- * ends. Walks pass through entities only, a search through records of all kinds. A walk costs the neighbourhood that it passes,
- * however large the graph is.
+ * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it begins, or
+ * a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It is visible only to viewers who see both of its ends. A traversal
+ * passes through entities only, a search through records of all kinds. The cost of a traversal grows with the records that it visits, not
+ * with the size of the graph.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Plugins of the harness: they hear the signals of turns and sessions, and may deny tool calls.
+ * Plugins of the harness. A plugin is told when a turn begins or ends and when a session ends, and may deny tool calls.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

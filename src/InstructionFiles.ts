@@ -1,7 +1,7 @@
 /**
- * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works. Files outside the
- * root are not read, wherever links lead. A file that is reached twice counts once, and so do two files of one directory with the
- * same text.
+ * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works. A file outside the root
+ * is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files of one directory with the
+ * same text, only the first is returned.
  *
  * ```ts
  * import { FileSystem } from "@effect/platform"

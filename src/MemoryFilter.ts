@@ -1,5 +1,5 @@
 /**
- * Filters and queries of records, and the results and pages that answer them.
+ * Filters select records to list, queries select and rank records to search; `Page` and `SearchResult` are their results.
  *
  * ```ts
  * import { Effect } from "effect"

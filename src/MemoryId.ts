@@ -1,5 +1,5 @@
 /**
- * Ids of records: ULIDs of 26 Crockford characters, minted from `Clock` and `Random` or derived from content.
+ * Ids of records: ULIDs, 26 characters of Crockford's base 32. An id is generated from `Clock` and `Random`, or derived from a text.
  *
  * ```ts
  * import { MemoryId } from "effect-memory"

@@ -1,5 +1,5 @@
 /**
- * Kinds of memory: how each is validated, deduplicated, ranked and capped. Add kinds of your own with `layer`.
+ * Kinds of memory. A kind defines how its records are validated, deduplicated, ranked and capped. Add your own kinds with `layer`.
  *
  * ```ts
  * import { Layer, Schema } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Automatic memory over named stores: searches them all, adds to all or some, and extracts memories from conversations. Use it
- * where an agent has several stores; one store needs `MemoryService` alone.
+ * Automatic memory over named stores: searches all of them, adds records to all or some of them, and extracts memories from conversations.
+ * Use it where an agent has several stores; one store needs `MemoryService` alone.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Mutations, which are changes as data: a store applies them in a batch, a pipeline proposes them, a receipt undoes them. The module
- * also has the changes that a store publishes.
+ * A mutation describes one change of a store as data: a pipeline proposes mutations, a store applies them in a batch, and the
+ * receipt of a batch holds those that undo it. `StoreChange` is an event that a store publishes after a change.
  *
  * ```ts
  * import { Effect } from "effect"

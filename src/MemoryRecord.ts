@@ -1,5 +1,5 @@
 /**
- * The record: the one model of every memory. A kind gives the type of its `data`.
+ * The record in which every memory is stored, whatever its kind. The kind determines the type of the field `data`.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`.
+ * The scope of a record: the user, agent, run, session or actor that it belongs to, or `Global` for a record that everyone may read.
  *
  * ```ts
  * import { MemoryScope } from "effect-memory"

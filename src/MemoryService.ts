@@ -1,6 +1,6 @@
 /**
- * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code that
- * forgets for whom it acts does not compile. Every service below it takes the viewer as its first argument.
+ * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code that does not
+ * say on whose behalf it acts does not compile. The services that it builds on take the viewer as their first argument.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Settings of an agent's memory that its author writes down. They are part of the hash that `Resume` compares.
+ * Settings of an agent's memory that its author writes down. `Resume` hashes them with the rest of a run's spec, to detect a changed spec.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

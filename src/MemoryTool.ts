@@ -1,5 +1,5 @@
 /**
- * Tools as data, from which every adapter (JSON Schema, @effect/ai, MCP) is made.
+ * Tools that a model may call, described as data. Adapters for JSON Schema, @effect/ai and MCP are made from them.
  *
  * ```ts
  * import { Effect, Schema } from "effect"

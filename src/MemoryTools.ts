@@ -1,6 +1,7 @@
 /**
- * Tools by which a model reaches memory, each behind `MemoryService.guard`: `make` by scope, `makeRecords` by id, `makeStores` by
- * store, `makeThread` over the conversation itself. The harness says who the viewer is, never an argument of a tool.
+ * Tools by which a model reads and writes memory, each behind `MemoryService.guard`. `make` makes tools that address memory by scope,
+ * `makeRecords` by record id, `makeStores` by the name of a store; `makeThread` those over the messages of the conversation. The harness
+ * passes the viewer to them; no argument that a model fills in can name another one.
  *
  * ```ts
  * import { Effect } from "effect"

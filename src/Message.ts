@@ -1,5 +1,5 @@
 /**
- * Messages of a conversation, as the harness hands them over.
+ * Messages of a conversation, in the form in which the harness passes them to this library.
  *
  * ```ts
  * import { Message } from "effect-memory"

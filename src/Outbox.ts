@@ -1,6 +1,6 @@
 /**
- * Keeps messages until they are extracted, as rows of the store itself: each is extracted once, even across crashes. Use it through
- * `MemoryManager`, or directly if a program of its own feeds one store.
+ * A durable queue of messages that wait for extraction, kept as rows of the store itself: each message is extracted once, even across
+ * crashes. Use it through `MemoryManager`, or directly in a program that feeds one store.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

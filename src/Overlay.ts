@@ -1,5 +1,6 @@
 /**
- * A branch over a store: reads through, keeps writes to itself until `commit`. Use it for evals, sub-agents and plans.
+ * A branch of a base store: reads fall through to the base store, writes stay in the branch until `commit`. Use it for evals,
+ * sub-agents and plans.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

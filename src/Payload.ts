@@ -1,6 +1,6 @@
 /**
- * Schemas of the `data` of each kind. All of it is JSON, and reads well as YAML. A store checks the data of a draft by the schema of its
- * kind, so a program needs them for types, and to check data before it has a store.
+ * Schemas of a record's field `data`, one for each kind. All of `data` is JSON, and reads well as YAML. A store checks the data of
+ * each draft against the schema of its kind, so a program needs these schemas only for types, or to check data without a store.
  *
  * ```ts
  * import { Either, Schema } from "effect"

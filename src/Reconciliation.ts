@@ -1,6 +1,6 @@
 /**
- * Reads a model's decisions about new facts and related memories, attributes them to the facts that they are about, and turns them
- * into mutations. Pure. The model sees temporary ids only.
+ * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
+ * mutations. Pure. The model is shown temporary ids, never those of records.
  *
  * ```ts
  * import { Reconciliation } from "effect-memory"

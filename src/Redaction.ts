@@ -1,6 +1,6 @@
 /**
- * Takes secrets out of what is remembered: keys, tokens, card numbers and, if asked, addresses of e-mail; or whatever a function of
- * your own finds. Provide it once, below the whole of memory; without it nothing is redacted.
+ * Replaces secrets in texts before they are stored or sent to a model: keys, tokens, card numbers and, if asked, e-mail addresses;
+ * or whatever your own function finds. Provide it once, beneath all layers of memory, as here; without it nothing is redacted.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

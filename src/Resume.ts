@@ -1,5 +1,5 @@
 /**
- * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the changes that are meant.
+ * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the fields that may have changed.
  *
  * ```ts
  * import { Effect } from "effect"

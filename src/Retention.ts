@@ -1,6 +1,6 @@
 /**
- * Keeps kinds within their caps: forgets the least important records beyond a cap, the older ones first. Use `layer` to do so by the
- * hour, `enforce` to do so once.
+ * Keeps kinds within their caps: forgets the records beyond a cap, the least important first and of equally important ones the oldest.
+ * `layer` does so every hour, `enforce` once.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,5 +1,6 @@
 /**
- * Splits text into terms: runs of Unicode letters and numbers with their marks, lower-cased, accents folded (`Café` → `cafe`).
+ * Splits text into terms. A term is a run of Unicode letters, digits and combining marks, in lower case, without accents
+ * (`Café` → `cafe`).
  *
  * ```ts
  * import { Tokenizer } from "effect-memory"

@@ -1,6 +1,6 @@
 /**
- * Exact vector search by cosine, over typed arrays. A mutable index of one model. A search returns ids by `cosineSimilarity`, best
- * first, ties in order of arrival, cut to `limit`; results are equal to the last bit on every machine.
+ * Exact vector search by cosine similarity. An index is mutable and holds the vectors of one model in typed arrays. A search
+ * returns at most `limit` ids, best first, ties in the order in which they were added. Scores are bit-identical on every machine.
  *
  * ```ts
  * import { VectorIndex } from "effect-memory/ranking"

@@ -1,3 +1,3 @@
-/** The subpath `effect-memory/cluster`: an outbox whose conversations are shared among the machines of a cluster. */
-/** The outbox on a cluster: see its module. */
+/** The subpath `effect-memory/cluster`: an outbox whose conversations are divided among the machines of a cluster. */
+/** The outbox on a cluster; its module documents it. */
 export * as OutboxCluster from "./harness/OutboxCluster.ts"

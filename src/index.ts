@@ -4,33 +4,33 @@
  */
 
 // Memories
-/** The record, the one model of every memory; drafts and patches. */
+/** The record in which every memory is stored; drafts and patches. */
 export * as MemoryRecord from "./MemoryRecord.ts"
-/** Ids of records: ULIDs, minted or derived. */
+/** Ids of records: ULIDs, generated or derived from a text. */
 export * as MemoryId from "./MemoryId.ts"
-/** Scopes: the user, agent, run, session or actor that a record belongs to. */
+/** The scope of a record: the user, agent, run, session or actor that it belongs to. */
 export * as MemoryScope from "./MemoryScope.ts"
-/** Viewers: the user, agent, run, session or actor for whom a call is made. */
+/** The viewer of a call: the user, agent, run, session or actor on whose behalf it is made. */
 export * as Viewer from "./Viewer.ts"
-/** Kinds of memory: how each is validated, deduplicated, ranked and capped. */
+/** Kinds of memory. A kind defines how its records are validated, deduplicated, ranked and capped. */
 export * as MemoryKind from "./MemoryKind.ts"
-/** Schemas of the `data` of each kind. */
+/** Schemas of a record's field `data`, one for each kind. */
 export * as Payload from "./Payload.ts"
-/** Mutations: changes of a store as data. */
+/** A mutation describes one change of a store as data. */
 export * as MemoryMutation from "./MemoryMutation.ts"
 /** Filters, queries, hits and pages of records. */
 export * as MemoryFilter from "./MemoryFilter.ts"
-/** The one error of this library. */
+/** The only error type of this library. */
 export * as MemoryError from "./MemoryError.ts"
 /** Emotion as numbers: affect and appraisal. */
 export * as Emotion from "./Emotion.ts"
-/** Messages of a conversation, as the harness hands them over. */
+/** Messages of a conversation, as the harness passes them to this library. */
 export * as Message from "./Message.ts"
-/** Hashes, signatures and canonical JSON. */
+/** SHA-256 of text. */
 export * as Digest from "./Digest.ts"
 
 // Ranking; all of it is in `effect-memory/ranking`
-/** The tokenizers of stored texts and of queries. */
+/** Turn stored texts and queries into terms. */
 export * as Analyzer from "./Analyzer.ts"
 /** Splits text into terms. */
 export * as Tokenizer from "./Tokenizer.ts"
@@ -38,7 +38,7 @@ export * as Tokenizer from "./Tokenizer.ts"
 export * as Bm25 from "./Bm25.ts"
 /** Exact vector search by cosine. */
 export * as VectorIndex from "./VectorIndex.ts"
-/** Scores hits by relevance, recency, importance, confidence and emotion. */
+/** Scores the hits of a search by relevance, recency, importance, confidence and emotion. */
 export * as Scorer from "./Scorer.ts"
 
 // Services of the harness
@@ -50,7 +50,7 @@ export * as Embedder from "./Embedder.ts"
 export * as Redaction from "./Redaction.ts"
 /** Tools as data, independent of any AI library. */
 export * as MemoryTool from "./MemoryTool.ts"
-/** Plugins that hear the signals of a harness and may deny tool calls. */
+/** Plugins that are told of turns and sessions, and may deny tool calls. */
 export * as HarnessPlugin from "./HarnessPlugin.ts"
 
 // Stores
@@ -64,8 +64,6 @@ export * as Markdown from "./Markdown.ts"
 export * as Federated from "./Federated.ts"
 /** A branch over a store: reads through it, and keeps writes to itself until `commit`. */
 export * as Overlay from "./Overlay.ts"
-/** Copies all records of a store into another one, and verifies them. */
-export * as Copy from "./Copy.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
 
@@ -136,3 +134,7 @@ export * as PromptBlock from "./PromptBlock.ts"
 // Tools; see `effect-memory/ai`, too
 /** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./MemoryTools.ts"
+
+// Copies
+/** Copies all records of a store into another one, and verifies them. */
+export * as Copy from "./Copy.ts"

@@ -1,6 +1,6 @@
 /**
- * The subpath `effect-memory/ranking`: what finds and orders memories, as a library of its own: analyzers, an index by words and by
- * vectors, scores, fusion and near-duplicates. `MemoryIndex` holds records of `MemoryRecord`; the rest takes plain texts and numbers.
+ * The subpath `effect-memory/ranking`: search and ranking as a library of its own, with analyzers, an index by words and by vectors,
+ * scores, fusion and near-duplicates. `MemoryIndex` holds `MemoryRecord`s; the other modules take plain texts and numbers.
  */
 /** The tokenizers of stored texts and of queries. */
 export * as Analyzer from "./ranking/Analyzer.ts"

@@ -1,7 +1,7 @@
-/** The subpath `effect-memory/tools`: memory for agents that call the API of a model by themselves. */
-/** The file commands of Anthropic's memory tool: see its module. */
+/** The subpath `effect-memory/tools`: memory for agents that call a model's API directly, without an AI library. */
+/** The file commands of Anthropic's memory tool; their module documents them. */
 export * as MemoryFileCommands from "./agent/MemoryFileCommands.ts"
-/** Definitions of tools for the APIs of models: see its module. */
+/** Tool definitions for the APIs of models; their module documents them. */
 export * as ToolDefinition from "./agent/ToolDefinition.ts"
-/** The memory tools, as the index has them, and their declarations. */
+/** The memory tools that the index exports too, and their declarations. */
 export * as MemoryTools from "./agent/MemoryTools.ts"

@@ -1,13 +1,13 @@
 /**
- * The commands of Anthropic's memory tool (`memory_20250818`) over any store: view, create, str_replace, insert, delete and rename of
- * files under `/memories`.
+ * The commands of Anthropic's memory tool (`memory_20250818`) over any store: view, create, str_replace, insert, delete and rename of files
+ * under `/memories`.
  *
- * A file is a record of kind `file` in the scope that the viewer's statements are about, so files are searched, versioned, forgotten
- * and restored as other memories are, and no path leads to a disk. A path outside `/memories` fails with `path_escape`. Answers
- * and errors have the documented texts of the tool.
+ * A file is a record of kind `file` in the scope of `Viewer.subjectOf`, so files are searched, versioned, forgotten and restored like other
+ * memories, and no path leads to a disk. A path outside `/memories` fails with `path_escape`. Answers and errors have the documented texts
+ * of the tool.
  *
- * An edit matches the text that the model was shown, in which invisible characters are left out; it changes what it names, and
- * characters that were hidden stay in the record.
+ * An edit is matched against the text that the model was shown, which has no invisible characters; such characters stay in the record
+ * wherever the edit does not replace the text around them.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,7 +43,7 @@ import { pathOf, root } from "./MemoryFileCommands/FilePath.ts"
 /** The kind of the records that are files. */
 export const kind = "file"
 
-/** The definition by which a request to Anthropic's API names the tool, whose parameters the model knows. */
+/** The definition with which a request to Anthropic's API declares the tool; the API knows its parameters. */
 export const anthropicTool = { type: "memory_20250818", name: "memory" } as const
 
 const commands = ["view", "create", "str_replace", "insert", "delete", "rename"] as const
@@ -73,8 +73,8 @@ const Input = Schema.Struct({
 type Input = typeof Input.Type
 
 /**
- * Makes the tool `memory`, behind the gate; none with `enabled: false`. `view` counts as no write. A viewer without a user, agent
- * or other id writes to Global, which only `sharedWrites` opens.
+ * Makes the tool `memory`, guarded by the plugins; none with `enabled: false`. `view` does not count as a write. A viewer without ids
+ * writes to Global, which the spec allows only by `sharedWrites`.
  */
 export const make = (
   viewer: Viewer
@@ -100,7 +100,7 @@ const makeTool = (memory: MemoryService.Service, viewer: Viewer) => {
   })
 }
 
-/** The files of a viewer: records of one scope. */
+/** The files of a viewer: the records of kind `file` in one scope. */
 interface Files {
   readonly memory: MemoryService.Service
   readonly scope: MemoryScope
@@ -242,7 +242,7 @@ const insert = (files: Files, path: string, line: number, added: string): Answer
       )
     }
     const at = Math.min(shown.text.length, lines.slice(0, line).reduce((sum, { length }) => sum + length + 1, 0))
-    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // the last line has no end
+    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // the last line has no line break
     const next = isOpen ? `\n${added}` : added.endsWith("\n") ? added : `${added}\n`
     yield* files.memory.update(id, { body: PromptText.replaceShown(body, shown, at, at, next) }, {
       ifRevision: revision,
@@ -300,7 +300,7 @@ const rename = (files: Files, from: string, to: string): Answer =>
 
 const forgetting = ({ id, revision }: MemoryRecord): MemoryMutation => ({ _tag: "Forget", id, ifRevision: revision })
 
-/** Fails unless every directory above the path is none of the files. */
+/** Fails if a directory above the path is itself a file. */
 const outsideOfFiles = (files: Files, path: string) =>
   Effect.gen(function*() {
     const names = path.split("/")
@@ -310,7 +310,7 @@ const outsideOfFiles = (files: Files, path: string) =>
     }
   })
 
-/** Returns the file, or all files of the directory. */
+/** Returns the file at the path or, if it is a directory, all files in it. */
 const moved = (files: Files, path: string) =>
   Effect.flatMap(
     fileAt(files, path),
@@ -331,7 +331,7 @@ const fileAt = ({ memory, scope }: Files, path: string) =>
     )
   )
 
-/** Returns the files of a directory at any depth. Costs all files of the viewer. */
+/** Returns the files of a directory at any depth. Cost: reads all files of the viewer. */
 const filesBelow = ({ memory, scope }: Files, path: string) =>
   Effect.gen(function*() {
     const found: Array<{ readonly path: string; readonly record: MemoryRecord }> = []
@@ -357,7 +357,7 @@ const filesBelow = ({ memory, scope }: Files, path: string) =>
     return found
   })
 
-/** The id of the file at a path: the same path is the same record, so two writers cannot create it twice. */
+/** Derives the id of a file from its scope and path, so that two writers cannot create it twice. */
 const idOf = ({ scope }: Pick<Files, "scope">, path: string): MemoryId =>
   stableId(`memory-file:${canonicalJson([key(scope), path])}`)
 
@@ -372,7 +372,7 @@ const failed = (reason: MemoryTool.Failure["reason"], message: string) =>
   Effect.fail(MemoryTool.failure(reason, message))
 const absent = (path: string) => failed("not_found", `Error: The path ${path} does not exist`)
 
-/** Returns the lines of a text; the end of the last line begins no other. */
+/** Splits a text into lines; a line break at the end does not begin another line. */
 const linesOf = (shown: string): ReadonlyArray<string> =>
   shown === "" ? [] : (shown.endsWith("\n") ? shown.slice(0, -1) : shown).split("\n")
 

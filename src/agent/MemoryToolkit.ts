@@ -1,6 +1,6 @@
 /**
- * Adapters for @effect/ai, as `effect-memory/ai`: the memory tools as a Toolkit, and its models as `Completion` and `Embedder`. A
- * module by itself, since @effect/ai is an optional peer dependency.
+ * Adapters for @effect/ai, exported as `effect-memory/ai`: the memory tools as a Toolkit, and the models of @effect/ai as `Completion` and
+ * `Embedder`. It is a module by itself, since @effect/ai is an optional peer dependency.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -42,7 +42,7 @@ import * as ThreadTools from "./ThreadTools.ts"
 
 export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
-/** A memory tool as a tool of @effect/ai: it takes any parameters and returns the text that the model reads. */
+/** A memory tool as a tool of @effect/ai: it accepts any parameters and returns the text for the model. */
 export type AiTool = Tool.Tool<string, {
   readonly parameters: Schema.Struct<{}>
   readonly success: typeof Schema.String
@@ -51,7 +51,7 @@ export type AiTool = Tool.Tool<string, {
 }>
 
 /**
- * Makes a toolkit of memory tools. The model reads each result as its `text`. Failures, wrong arguments included, go back to the
+ * Makes a toolkit of memory tools. The model is given each result as its `text`. Failures, wrong arguments included, are returned to the
  * model as results, so that the turn goes on.
  */
 export const make = (
@@ -65,11 +65,14 @@ export const make = (
   return Effect.flatMap(toolkit.toContext(handlers), (context) => Effect.provide(toolkit, context))
 }
 
-/** Parameters that every value decodes as, since what @effect/ai refused would end the turn. The tool decodes by itself, and says what is wrong. */
+/**
+ * Makes a Schema that accepts every value, since an error of @effect/ai's own validation would end the turn. The tool itself validates its
+ * parameters and reports what is wrong.
+ */
 const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
   Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only its JSON schema and its type are used
 
-/** A tool with typed parameters. A failure, wrong parameters included, is a result that the model reads. */
+/** A tool with typed parameters. Failures, wrong parameters included, are returned to the model as results. */
 export type ToolOf<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
   readonly parameters: Schema.Struct<Fields>
   readonly success: typeof Schema.String
@@ -95,8 +98,8 @@ const declared = <const Name extends string, Fields extends Schema.Struct.Fields
 const { forget, recall, remember } = MemoryTools.declarations
 
 /**
- * The tools `remember` and `recall` as a toolkit of @effect/ai, to be merged with others by `Toolkit.merge`; `layer` handles them.
- * Which scopes a viewer may write is checked by each call. Parameters that are wrong go back to the model as a result.
+ * The tools `remember` and `recall` as a toolkit of @effect/ai, to be combined with others by `Toolkit.merge`; `layer` handles them. Each
+ * call checks which scopes its viewer may write. Errors in the parameters are returned to the model as results.
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
@@ -104,9 +107,9 @@ export const toolkit = Toolkit.make(declared(remember), declared(recall))
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
- * Handles the calls of `toolkit` and of `toolkitWithForget`. A call acts for the viewer that `MemoryService.as` names where it is
- * handled, behind the write limit and the plugins. A call without a viewer fails with `not_owned`, which the model reads, and
- * a `memory_viewer_missing` event says so.
+ * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts for the viewer that
+ * `MemoryService.as` provides around the place where the call is handled. A call without a viewer fails with `not_owned`, which the model
+ * is shown, and publishes a `memory_viewer_missing` event.
  */
 export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
@@ -129,14 +132,15 @@ export const layer: Layer.Layer<
 )
 
 /**
- * The tool `search_thread` as a toolkit of @effect/ai, to be merged with others: the model searches the conversation that it is in,
- * including messages that its window no longer has. `layerThread` handles its calls.
+ * The tool `search_thread` as a toolkit of @effect/ai, to be merged with others. With it the model searches the conversation that it takes
+ * part in, including messages that are no longer in its window. `layerThread` handles its calls.
  */
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
 /**
- * Handles the calls of `threadToolkit`, behind the plugins. A call is about the thread of the `chat` that it is made by, of the viewer
- * that `MemoryService.as` names there; one without a viewer fails as with `layer`, and one outside of a `chat` with `unsupported`.
+ * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the `chat` from which the model calls it, for
+ * the viewer that `MemoryService.as` provides there. A call without a viewer fails as with `layer`, and a call outside of a `chat` with
+ * `unsupported`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -158,7 +162,7 @@ export const layerThread: Layer.Layer<
   }).pipe(withoutCaller)
 )
 
-/** Makes the handler of a tool: it acts for the viewer of each call, by the tool of this name that there is for the viewer. */
+/** Makes the handler of a tool. Each call uses the tool of this name that is made for the viewer of the call. */
 function handler(
   memory: MemoryService.Service,
   name: string,
@@ -180,22 +184,22 @@ function handler(
 }
 
 /**
- * Drops the viewer and the thread from the context that handlers are made in: a handler keeps that context, and would act for them in
- * every call that names none.
+ * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context, and would otherwise use them
+ * in every call that provides none.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
     self,
     (context: Context.Context<R>) =>
       Context.omit(MemoryService.CurrentViewer, CurrentThread)(
-        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // it may have them
+        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // a caller may provide them
       ) as Context.Context<R>
-  ) // neither is of `R`
+  ) // `R` contains neither
 }
 
 /**
- * Provides a `Completion` that returns the text of the model's answer. Every failure becomes `model`, its cause kept for logs. Its
- * name is that of the provider, if the model tells it.
+ * Provides a `Completion` that returns the text of the model's answer. Every failure becomes `model`, with its cause kept for logs. The
+ * name is that of the provider, if the model reports it.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -213,8 +217,8 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
 )
 
 /**
- * Provides an `Embedder` over an embedding model. Name and dimensions are stored with vectors; @effect/ai does not tell
- * them. It knows no purposes either.
+ * Provides an `Embedder` over an embedding model. Name and dimensions are stored with vectors, and must be given, since @effect/ai does not
+ * report them; it has no notion of an embedding's purpose either.
  */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }
@@ -261,15 +265,16 @@ const injected = (otherwise: Option.Option<Viewer>) =>
   )
 
 /**
- * Adds what `context` finds for a prompt to every call of the model below, at the end of the last user message. Everything before
- * it stays byte for byte the same, so a provider's prompt cache holds. The addition is for one call: neither the caller's
- * prompt nor the history of a `Chat` contains it. If nothing is found, the prompt is unchanged.
+ * Wraps the `LanguageModel` that is provided to this layer: adds to each call the memories that `MemoryService.context` finds for its
+ * prompt, at the end of the last user message. Everything before them stays byte for byte the same, so a provider's prompt cache still
+ * matches. They are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If nothing is found,
+ * the prompt is unchanged.
  *
- * One layer serves many users. It acts for the viewer that `MemoryService.as` names where the call, or a stream, is run:
- * wrapping the construction of a stream has no effect. A call without a viewer is given nothing, and a
- * `memory_viewer_missing` event says so. Programs with one user can use `layerInjectedFor`.
+ * One layer serves many users. It acts for the viewer that `MemoryService.as` provides where the call or the stream is run; wrapping only
+ * the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a `memory_viewer_missing` event.
+ * Programs with one user can use `layerInjectedFor`.
  *
- * Give `layerCompletion` the model below, and not this one: extraction is no turn.
+ * Provide `layerCompletion` with the original model, not with this one, since prompts of the extraction need no memories.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,
@@ -277,10 +282,7 @@ export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel | MemoryService.MemoryService
 > = injected(Option.none())
 
-/**
- * `layerInjected` for a program with one user: a call that names no viewer is `viewer`'s. A call that names another
- * viewer is that viewer's.
- */
+/** Works as `layerInjected`, with a default viewer for programs with one user. A call that provides another viewer acts for that one. */
 export const layerInjectedFor = (
   viewer: Viewer
 ): Layer.Layer<
@@ -300,7 +302,7 @@ const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
   )
 }
 
-/** A provider may refuse an empty system message. */
+/** Converts a prompt; leaves out an empty system message, which some providers reject. */
 const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [
   ...(system === "" ? [] : [{ role: "system" as const, content: system }]),
   { role: "user", content: user }

@@ -1,6 +1,7 @@
 /**
- * Tools by which a model reaches memory, each behind `MemoryService.guard`: `make` by scope, `makeRecords` by id, `makeStores`
- * by store, `makeThread` over the conversation itself. The harness says who the viewer is, never an argument of a tool.
+ * Tools by which a model reads and writes memory, each behind `MemoryService.guard`. `make` makes tools that address memory by scope,
+ * `makeRecords` by record id, `makeStores` by the name of a store; `makeThread` those over the messages of the conversation. The harness
+ * passes the viewer to them; no argument that a model fills in can name another one.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -22,7 +23,9 @@ import * as StoreTools from "./StoreTools.ts"
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
-/** Makes a viewer's tools: `remember` if its model may write any scope, `recall`, `forget` with `allowForget`; none with `enabled: false`. */
+/**
+ * Makes a viewer's tools: `recall`, `remember` if its model may write some scope, `forget` with `allowForget`; none with `enabled: false`.
+ */
 export const make = (
   viewer: Viewer
 ): Effect.Effect<ReadonlyArray<MemoryTool.MemoryTool>, never, MemoryService.MemoryService> =>
@@ -36,8 +39,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools for records by id, of all that the viewer sees; none with `enabled: false`. An appended record has all ids of the viewer
- * as its scope. A viewer without ids appends to Global, which only `sharedWrites` opens.
+ * Makes tools that address the records that the viewer sees, by id; none with `enabled: false`. An appended record gets all ids of the
+ * viewer as its scope. A viewer without ids appends to Global, which the spec allows only by `sharedWrites`.
  */
 export const makeRecords = (
   viewer: Viewer
@@ -49,7 +52,7 @@ export const makeRecords = (
       )
       : [])
 
-// the store checks them against `Summary` and `Tag`, which a JSON Schema cannot express
+// the store also checks against `Summary` and `Tag`, which a JSON Schema cannot express
 const oneLine = (max: number, description: string) =>
   Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
 const Tags = (description: string) =>
@@ -59,7 +62,7 @@ const whose = "Whose it is, and so who will see it: the narrowest that serves."
 const scopesOf = (names: ReadonlyArray<StoreTools.Name>) =>
   Schema.Array(StoreTools.oneOf(names, "Whose.")).pipe(Schema.maxItems(5)).annotations({ description: "Default: all." })
 
-/** The declarations of the tools of `make` where the viewer is not known yet; `make` declares the scopes of its viewer only. */
+/** The declarations of the tools of `make` for use before the viewer is known; `make` itself declares only the scopes of its viewer. */
 export const declarations = {
   remember: {
     name: "remember",
@@ -131,7 +134,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
         const name = named ?? (old ? StoreTools.nameOf(old.scope) : fallback)
-        // a replacement under the same name keeps the record's own scope; the service decides whether Global may be written
+        // a replacement with an unchanged scope name keeps the record's scope; the service decides whether Global may be written
         const scope = old && StoreTools.nameOf(old.scope) === name
           ? old.scope
           : name === "global"
@@ -218,7 +221,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces. Fails alike for one that is not there and for one that the viewer does not see. */
+/** Returns the record that `remember` replaces. Fails in the same way whether it does not exist or the viewer does not see it. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)
@@ -230,7 +233,9 @@ const known = (memory: MemoryService.Service, id: string) =>
       }))
   })
 
-/** Returns what a replacement keeps, since the model is not asked about it; `data` only if the kind stays, whose it is. */
+/**
+ * Returns the fields that a replacement keeps, since the model is not asked for them; `data` only if the kind, and so its Schema, stays.
+ */
 const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metadata }: MemoryRecord, next: string) => ({
   id,
   importance,
@@ -241,7 +246,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits best first. Hits of several searches, of which each has a best one of score 1, alternate. */
+/** Orders hits best first. Hits of several searches, each of whose best has score 1, come out interleaved. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {
@@ -387,6 +392,6 @@ const viewRecords = (memory: MemoryService.Service, viewer: Viewer) =>
         )
   })
 
-/** Fails alike for a record that is not there and for one that the viewer does not see. */
+/** Fails in the same way for a record that does not exist and for one that the viewer does not see. */
 const absent = (op: string, id: MemoryId) =>
   MemoryError.make("not_found", { op, id, message: "there is no memory of this id" })

@@ -1,7 +1,6 @@
 /**
- * Tools that reach memory by the names of stores: `search_memory`, `add_memory`, and the stores' own tools. The module also has
- * the terms in which tools describe memory to a model: names of scopes, ids, and the provenance of a record, which tells what wrote
- * it and how far it is trusted.
+ * Tools that reach memory by the names of stores: `search_memory`, `add_memory`, and the stores' own tools. The module also defines how
+ * tools describe memory to a model: the names of scopes, ids, and the provenance of a record, which is its origin and its trust.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -20,13 +19,13 @@ import * as MemoryTool from "../host/MemoryTool.ts"
 
 /** Options of `makeStores`. */
 export interface StoreToolsOptions {
-  /** Names of the stores that the tools reach. Default, and `[]`: all. */
+  /** Names of the stores that the tools use. Default, and `[]`: all. */
   readonly stores?: ReadonlyArray<string> | undefined
   readonly search?:
     | false
     | { readonly name?: string | undefined; readonly description?: string | undefined }
     | undefined
-  /** The tool that adds. Default: none. */
+  /** Options of the tool that adds. Default: no such tool. */
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
@@ -42,9 +41,9 @@ interface Reachable {
 }
 
 /**
- * Makes `search_memory`, `add_memory`, then the stores' own tools; none if the spec says `enabled: false`. Fails with
- * `not_found` for a store that is not there, with `read_only` for `add_memory` without a store that takes writes, and with
- * `invalid_id` for a tool's name that is used twice or that no model's API takes.
+ * Makes `search_memory`, `add_memory`, then the stores' own tools; none if the spec says `enabled: false`. Fails with `not_found` for an
+ * unknown store, with `read_only` for `add_memory` without a writable store, and with `invalid_id` for a tool name that is used twice or
+ * that the APIs of models do not accept.
  */
 export const make = (
   viewer: Viewer.Viewer,
@@ -218,8 +217,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Returns the names of the stores that a model asked for, as far as the tool reaches them and they have not left since. Fails,
- * naming the stores that are there, if none is left.
+ * Returns those of the stores that a model asked for that the tool may use and that still exist. If none is left, fails and names the
+ * existing ones.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {
@@ -240,17 +239,20 @@ const noStore = (stores: Stores) =>
     message: `there is no store of this name; the stores are: ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })
 
-/** Names of scopes, from everyone's to the narrowest: one word, which the viewer's ids make a scope of. */
+/** Names of scopes, from the broadest to the narrowest. Combined with the viewer's ids, a name determines a scope. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
-/** A name of a scope that a tool offers. */
+/** A name of a scope that a model may choose. */
 export type Name = typeof Name.Type
 
-/** Name of a record's scope. The scope of an actor alone is `actor`, which no tool offers a model to choose. */
+/** Name of the scope of a shown record. A scope of an actor alone is named `actor`, which a model cannot choose. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
 /** A name of a scope that a tool shows. */
 export type Shown = typeof Shown.Type
 
-/** Schema that accepts any name, but tells the model of these only: a wrong name is then `invalid_scope`, in words. */
+/**
+ * Makes a Schema that accepts any name but declares only these to the model, so that a wrong name fails as `invalid_scope` with a helpful
+ * message.
+ */
 export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   Name.annotations({
     description,
@@ -258,16 +260,16 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   })
 
 /**
- * The scopes that a model may write for the viewer, by the names that a tool offers, from everyone's to the narrowest.
+ * Returns the scopes that a model may write on behalf of the viewer, by the names that a tool offers, from the broadest to the narrowest.
  *
  * ```text
  * a user               user, session and run of this user
  * an agent or run      agent, run, global
  * any other viewer     the scope of all the viewer's ids, named after the narrowest one
- * within               the scope of all the viewer's ids, since it sees no broader one
+ * reach `within`       the scope of all the viewer's ids, since it sees no broader one
  * ```
  *
- * `sharedWrites` adds `agent` and `global`; `globalWrites: "deny"` takes `global` away.
+ * `sharedWrites` may add `agent` and `global`; `globalWrites: "deny"` removes `global`.
  */
 export const writable = (
   viewer: Viewer.Viewer,
@@ -289,13 +291,16 @@ export const writable = (
   }))
 }
 
-/** Returns the names of scopes in which the viewer may see records: its own and, with reach `within`, all narrower ones. */
+/**
+ * Returns the names of the scopes in which the viewer may see records: its own, the broader ones and, with reach `within`, all narrower
+ * ones.
+ */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {
     return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)
   }
   const own = nameOf(Viewer.scopeOf(viewer))
-  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // an actor's id may have any other id beside it
+  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // any other id may occur beside an actor's
 }
 
 /** Names a scope after its narrowest id. */
@@ -313,12 +318,12 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
     )
   }
 
-/** Fields for the output schema of a tool that shows records; `provenanceOf` fills them. */
+/** Fields of the output schema of a tool that shows records; `provenanceOf` fills them. */
 export const provenance = {
   origin: Origin,
   /** Trust: 0 is the most trusted, 3 the least. */
   trust: Trust,
-  /** True for a counterfactual, which says what might have been, not what was. Absent for others. */
+  /** True for a counterfactual, that is, a hypothesis; absent for other records. */
   counterfactual: Schema.optional(Schema.Literal(true))
 }
 

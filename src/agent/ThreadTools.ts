@@ -1,4 +1,4 @@
-/** The tool by which a model searches the conversation that it is in, including messages that its window no longer has. */
+/** The tool by which a model searches the conversation that it takes part in, including messages that are no longer in its window. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Viewer } from "../domain/Viewer.ts"
@@ -7,7 +7,7 @@ import { fenced, line } from "../harness/PromptBlock.ts"
 import * as Threads from "../harness/Threads.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 
-/** The tool as it is declared to a model. The harness says which viewer and thread are searched, never an argument. */
+/** The declaration of the tool. The harness decides which viewer's thread is searched; no argument of the model can. */
 export const declaration = {
   name: "search_thread",
   description:
@@ -21,20 +21,20 @@ export const declaration = {
   writes: false
 } as const
 
-/** Longest text of a message that is shown, in UTF-16 units. */
+/** Largest length of a shown text, in UTF-16 units. */
 const maxText = 2_000
 
 const Said = Schema.Struct({
-  /** Place of the message in the thread, from 0. */
+  /** Sequence number of the message in the thread, from 0. */
   sequence: Schema.NonNegativeInt,
   role: Schema.String,
-  /** The message's text; one of more than 2,000 UTF-16 units is cut, and marked `…`. */
+  /** The message's text; one of more than 2,000 UTF-16 units is cut, and ends with `…`. */
   text: Schema.String,
   /** Score, 0..1, 1 for the best. */
   score: Schema.Number
 })
 
-/** Makes the tool that searches a thread of a viewer, behind the gate: `search_thread`. Makes none if the spec says `enabled: false`. */
+/** Makes the tool `search_thread` for a thread of a viewer, guarded by the plugins. Makes none if the spec says `enabled: false`. */
 export const make = (
   viewer: Viewer,
   thread: string

@@ -1,6 +1,6 @@
 /**
- * Definitions of tools in the shapes that the APIs of models take, made from the tools that `MemoryTools` and `MemoryFileCommands`
- * return. The program answers a call with the `text` of the tool's `call`.
+ * Tool definitions in the formats of the APIs of models, made from the tools that `MemoryTools` and `MemoryFileCommands` return. When the
+ * model calls a tool, the program runs the tool's `call` and answers with its `text`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -17,7 +17,7 @@
  */
 import type { MemoryTool } from "../host/MemoryTool.ts"
 
-/** A tool as Anthropic's Messages API takes it. */
+/** A tool in the format of Anthropic's Messages API. */
 export interface Anthropic {
   readonly name: string
   readonly description: string
@@ -25,7 +25,7 @@ export interface Anthropic {
   readonly input_schema: object
 }
 
-/** A tool as OpenAI's Chat Completions take it. */
+/** A tool in the format of OpenAI's Chat Completions API. */
 export interface OpenAi {
   readonly type: "function"
   readonly function: {
@@ -36,14 +36,14 @@ export interface OpenAi {
   }
 }
 
-/** A tool as OpenAI's Responses take it. */
+/** A tool in the format of OpenAI's Responses API. */
 export interface OpenAiResponses {
   readonly type: "function"
   readonly name: string
   readonly description: string
   /** JSON schema of the parameters, draft 7. */
   readonly parameters: object
-  /** Whether arguments have to fit the schema by the API's own rules, which know no optional parameter. */
+  /** Whether the API enforces the schema; false, since its strict mode does not support optional parameters. */
   readonly strict: false
 }
 
@@ -51,14 +51,14 @@ export interface OpenAiResponses {
 export const anthropic = (tools: ReadonlyArray<MemoryTool>): ReadonlyArray<Anthropic> =>
   tools.map(({ description, jsonSchema, name }) => ({ name, description, input_schema: jsonSchema }))
 
-/** Makes the `tools` of a request to OpenAI's Chat Completions, and to the many APIs that take the same. */
+/** Makes the `tools` of a request to OpenAI's Chat Completions API, or to one of the many APIs that are compatible with it. */
 export const openai = (tools: ReadonlyArray<MemoryTool>): ReadonlyArray<OpenAi> =>
   tools.map(({ description, jsonSchema, name }) => ({
     type: "function",
     function: { name, description, parameters: jsonSchema }
   }))
 
-/** Makes the `tools` of a request to OpenAI's Responses. */
+/** Makes the `tools` of a request to OpenAI's Responses API. */
 export const openaiResponses = (tools: ReadonlyArray<MemoryTool>): ReadonlyArray<OpenAiResponses> =>
   tools.map(({ description, jsonSchema, name }) => ({
     type: "function",

@@ -1,4 +1,4 @@
-/** The root of the command: finds the command that is named, loads it alone, runs it, and prints what went wrong, once. */
+/** The root of the command line: finds the named command, loads only its module, runs it, and prints an error once. */
 import * as AutoCorrect from "@effect/cli/AutoCorrect"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Cause from "effect/Cause"
@@ -7,7 +7,7 @@ import { type Command, type Failure, type Services, sharedWithValue } from "./Co
 import * as CommandError from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
-/** A command that is not loaded yet. */
+/** A command that is not yet loaded. */
 export interface Entry {
   readonly name: string
   readonly load: () => Promise<Command>
@@ -42,7 +42,7 @@ export const entries: ReadonlyArray<Entry> = [
   { name: "completions", load: () => import("./commands/Completions.ts").then(({ completions }) => completions) }
 ]
 
-/** Runs a command line, and returns the code to exit with. Fails with nothing; it is interrupted where the process is. */
+/** Runs a command line, and returns the exit code. Never fails; it is interrupted when the process is. */
 export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.ExitCode, never, Services> =>
   dispatch(args).pipe(
     Effect.as(CommandError.exitCodes.done),
@@ -78,7 +78,7 @@ const dispatch = (args: ReadonlyArray<string>): Effect.Effect<void, Failure, Ser
     yield* command.run(rest)
   })
 
-/** Splits a line at the name of the command. Shared options may stand before it. */
+/** Splits a command line at the name of the command. Shared options may come before the name. */
 const split = (
   args: ReadonlyArray<string>
 ): { readonly name: string | undefined; readonly rest: ReadonlyArray<string> } => {
@@ -134,7 +134,7 @@ const report = (error: Failure, isJson: boolean): Effect.Effect<void, never, Scr
   return say(Screen.safe(`effect-memory: ${error.message}${id}${hint === undefined ? "" : `\n  ${hint}`}`))
 }
 
-/** Says in one line that the command has a bug. The text of a defect may hold what a user said, so its sort is told, and no more. */
+/** Prints one line that says that the command has a bug. Gives only the class of the defect, since its text may contain a user's words. */
 const defect = (cause: Cause.Cause<never>): Effect.Effect<void, never, Screen.Screen> => {
   const error = Cause.squash(cause)
   return say(

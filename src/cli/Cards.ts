@@ -1,10 +1,10 @@
-/** Prints records: for a terminal, and for a file or a pipe. */
+/** Renders records for a terminal, and for a file or a pipe. */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
 import { age, iso, safe, safeLine, type Service as Screen, wrap } from "./Screen.ts"
 
-/** Returns a scope in words: `user ada · agent pilot`. */
+/** Renders a scope in words: `user ada · agent pilot`. */
 export const scopeIn = (scope: MemoryScope): string =>
   scope === Global
     ? "global"
@@ -14,7 +14,7 @@ export const scopeIn = (scope: MemoryScope): string =>
 export const changedAt = ({ createdAt, updatedAt }: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   updatedAt ?? createdAt
 
-/** Returns the line below the headline of a record: its kind, scope, age, tags and id. */
+/** Renders the line below the headline of a record: its kind, scope, age, tags and id. */
 export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: Screen): string => {
   const tags = record.tags.map((tag) => `#${safeLine(tag)}`).join(" ")
   const time = isTerminal ? age(changedAt(record), now) : iso(changedAt(record))
@@ -22,23 +22,23 @@ export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: 
   return `${paint("dim", parts.join(" · "))}  ${paint("cyan", record.id)}`
 }
 
-/** Returns a record of a list: its headline, and its facts below. */
+/** Renders a record of a list: its headline, and its facts in the next line. */
 export const row = (record: MemoryRecord, now: number, screen: Screen): string =>
   `${screen.paint("bold", safeLine(record.summary))}\n    ${facts(record, now, screen)}`
 
 const width = 10
-/** Returns a score of 0..1 as a bar of ten cells. */
+/** Renders a score of 0..1 as a bar of ten cells. */
 export const bar = (score: number): string => {
   const full = Math.max(0, Math.min(width, Math.round(score * width)))
   return "█".repeat(full) + "░".repeat(width - full)
 }
 
-/** Tells the words that a question has, in whatever form, from others. */
+/** Whether a word occurs in the query, in any inflected form. */
 export interface IsAsked {
   (word: string): boolean
 }
 
-/** Makes the test for the words of a question, by the analyzer that the search goes by. */
+/** Makes the test for words of a query, with the analyzer of the search. */
 export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
   const terms = new Set(query(question))
   const known = new Map<string, boolean>()
@@ -51,11 +51,11 @@ export const asked = ({ index, query }: Analyzer.Service, question: string): IsA
 
 const words = /[\p{L}\p{N}]+/gu
 
-/** Returns the text with the words painted that the question has. Other text is made safe, and stays. */
+/** Makes a text safe for the terminal, and highlights the words of the query in it. */
 export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): string =>
   safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
 
-/** Returns at most `most` characters of a text, on one line, around the first word that the question has. */
+/** Returns at most `most` characters of a text, on one line, around the first word of the query. */
 export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
   const line = text.replace(/\s+/g, " ").trim()
   if (line.length <= most) return line
@@ -67,7 +67,7 @@ export const excerpt = (text: string, isAsked: IsAsked, most: number): string =>
   return `${start > 0 ? "… " : ""}${end.toWellFormed()}${start + most < line.length ? " …" : ""}`
 }
 
-/** Returns lines indented below a headline, broken at the width of the terminal. */
+/** Indents lines below a headline, wrapped to the width of the terminal. */
 export const indented = (text: string, { columns, isTerminal }: Screen, by = 4): string =>
   (isTerminal ? wrap(text, Math.max(40, columns - by)) : text.split("\n")).map((line) => " ".repeat(by) + line).join(
     "\n"

@@ -1,7 +1,6 @@
 /**
- * The parts of which every command is made: options that all of them take, parsing by @effect/cli, and what a command tells of
- * itself. Parsing goes by `Options` and `Args` alone: the application of @effect/cli would print errors twice, exit with 1 for
- * all of them, and print stack traces.
+ * The common parts of all commands: shared options, parsing by @effect/cli, and the declaration of a command. Only `Options` and `Args` of
+ * @effect/cli are used: its application would print errors twice, exit with 1 for all of them, and print stack traces.
  */
 import * as Args from "@effect/cli/Args"
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -24,14 +23,14 @@ import * as StoreAddress from "./StoreAddress.ts"
 
 /** The failures of a command. */
 export type Failure = CommandError.CommandError | MemoryError
-/** The services that a command finds. */
+/** The services that a command may use. */
 export type Services = Screen.Screen | FileSystem | Path | Terminal
 
-/** The values of the options that every command takes. */
+/** The values of the shared options. */
 export interface Shared {
   readonly store: StoreAddress.StoreAddress
   readonly viewer: Viewer.Viewer
-  /** The tenant, where one was named. */
+  /** The tenant, if one was named. */
   readonly tenant: Option.Option<string>
   readonly json: boolean
 }
@@ -39,28 +38,28 @@ export interface Shared {
 /** A command as its module declares it. */
 export interface Definition<O, A> {
   readonly name: string
-  /** One line, without a full stop. */
+  /** Summary: one line, without a full stop. */
   readonly summary: string
   /** Paragraphs of the help page. */
   readonly description: ReadonlyArray<string>
   readonly options: Options.Options<O>
   readonly args: Args.Args<A>
-  /** Command lines without `effect-memory`, each with what it does. */
+  /** Example command lines without `effect-memory`, each with its meaning. */
   readonly examples: ReadonlyArray<readonly [line: string, meaning: string]>
   readonly run: (
     input: { readonly options: O; readonly args: A; readonly shared: Shared }
   ) => Effect.Effect<void, Failure, Services | Scope.Scope>
 }
 
-/** A command that can be run, and asked about. */
+/** A command that can be run, with the declarations for its help page. */
 export interface Command extends Pick<Definition<unknown, unknown>, "name" | "summary" | "description" | "examples"> {
   readonly run: (args: ReadonlyArray<string>) => Effect.Effect<void, Failure, Services>
-  /** The options of its own. */
+  /** The options of this command, without the shared ones. */
   readonly options: Options.Options<unknown>
   readonly args: Args.Args<unknown>
 }
 
-/** Describes an option that has a value, which the help page calls `pseudoName`. */
+/** Describes an option with a value, which the help page calls `pseudoName`. */
 export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
   option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
 
@@ -88,14 +87,14 @@ export const sharedOptions = Options.all({
   json: Options.boolean("json").pipe(Options.withDescription("answers in JSON"))
 })
 
-/** The names of shared options that are followed by a value. */
+/** The names of shared options that take a value. */
 export const sharedWithValue: ReadonlySet<string> = new Set(
   ["store", "tenant", "user", "agent", "run", "session", "reach"].map((name) => `--${name}`)
 )
 
 const config = CliConfig.make({ isCaseSensitive: true })
 
-/** Makes a command of its definition. */
+/** Makes a command from its definition. */
 export const make = <O, A>(definition: Definition<O, A>): Command => {
   const { args, description, examples, name, options, run, summary } = definition
   return {
@@ -114,7 +113,7 @@ export const make = <O, A>(definition: Definition<O, A>): Command => {
   }
 }
 
-/** Parses what stands behind the name of a command. Options may stand anywhere before `--`. */
+/** Parses the arguments after the name of a command. Options may be anywhere before `--`. */
 const parse = <O, A>(
   name: string,
   options: Options.Options<O>,
@@ -140,7 +139,7 @@ const parse = <O, A>(
   )
 }
 
-/** Returns the names of options, each with whether a value follows it. */
+/** Returns the names of options, and for each whether it takes a value. */
 const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
   switch (usage._tag) {
     case "Concat":
@@ -157,14 +156,14 @@ const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
 }
 
 /**
- * Tells options and their values from words: @effect/cli reads options only up to a word that it takes for a cluster of flags, such
- * as `-`. What stands behind `--` is words.
+ * Separates options and their values from other words, since @effect/cli stops reading options at a word like `-`. All words after `--` are
+ * arguments.
  */
 const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) => {
   const flags: Array<string> = []
   const words: Array<string> = []
   for (let at = 0; at < line.length; at++) {
-    const word = line[at]! // below the length
+    const word = line[at]! // `at` is below the length
     if (word === "--") {
       words.push(...line.slice(at + 1))
       break
@@ -177,12 +176,12 @@ const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) 
     const hasValue = names.get(name)
     if (hasValue === undefined) return { flags, words, stranger: name }
     flags.push(word)
-    if (hasValue && name === word && at + 1 < line.length) flags.push(line[++at]!) // below the length
+    if (hasValue && name === word && at + 1 < line.length) flags.push(line[++at]!) // `at + 1` is below the length
   }
   return { flags, words, stranger: undefined }
 }
 
-/** Returns the text of a document of @effect/cli on one line, without colours and full stop. */
+/** Renders a document of @effect/cli as one line of text, without colours and without the full stop at its end. */
 export const textOf = (doc: HelpDoc.HelpDoc): string =>
   HelpDoc.toAnsiText(doc).replace(/\p{Cc}\[[0-9;]*m/gu, "").replace(/\s+/g, " ").trim().replace(/\.$/, "")
 
@@ -225,21 +224,21 @@ const defined = <K extends string>(
     )
   ) as { readonly [key in K]?: string } // the keys are those of `all`
 
-/** The argument of a command that is the id of a record. */
+/** The argument for the id of a record. */
 export const idArgument: Args.Args<string> = Args.text({ name: "ID" }).pipe(Args.withDescription("the id of a record"))
 
-/** The argument of several words, which are one text. */
+/** Makes an argument of several words, which form one text. */
 export const textArgument = (name: string, description: string): Args.Args<ReadonlyArray<string>> =>
   Args.text({ name }).pipe(Args.withDescription(description), Args.repeated)
 
-/** Reads the id of a record. */
+/** Parses the id of a record. */
 export const id = (text: string): Effect.Effect<MemoryId, CommandError.CommandError> =>
   Effect.mapError(
     Schema.decode(MemoryId)(text as typeof MemoryId.Encoded),
     () => CommandError.make("refused", "no id of a record", "`effect-memory list` prints the ids")
   )
 
-/** Prints the result of a command: its JSON by the schema, or what `show` makes of it. */
+/** Prints the result of a command: as JSON by the schema with `--json`, else as `show` renders it. */
 export const print = <A, I>(
   { json }: Shared,
   schema: Schema.Schema<A, I>,

@@ -1,10 +1,10 @@
 /**
- * Failures of the command, and the codes with which it exits.
+ * Failures of the command line, and its exit codes.
  *
  * ```text
  * 0    done                                     1    failed: a conflict, a damaged record, a bug
- * 2    the command line is wrong                3    the record is not there, or not for this viewer
- * 4    refused: an invalid value, no right      5    the store cannot be opened or reached
+ * 2    the command line is invalid              3    there is no such record, or the viewer does not see it
+ * 4    rejected: invalid value, no permission   5    the store cannot be opened or reached
  * 6    a package is missing                     7    a check found something
  * 130  interrupted (Ctrl-C)                     143  terminated
  * ```
@@ -12,7 +12,7 @@
 import * as Data from "effect/Data"
 import type { MemoryError, Reason } from "../domain/MemoryError.ts"
 
-/** The codes with which the command exits. */
+/** The exit codes. */
 export const exitCodes = {
   done: 0,
   failed: 1,
@@ -25,19 +25,19 @@ export const exitCodes = {
   interrupted: 130,
   terminated: 143
 } as const
-/** A code with which the command exits. */
+/** An exit code. */
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** A failure of the command. */
+/** A failure of a command. */
 export class CommandError extends Data.TaggedError("CommandError")<{
   readonly code: ExitCode
-  /** One line or more, for people. Empty: the command has said what there is to say. */
+  /** Message for people, of one line or more. Empty if the command has already printed one. */
   readonly message: string
-  /** Advice: what to do about it. */
+  /** Advice on how to solve the problem. */
   readonly hint?: string | undefined
 }> {}
 
-/** Makes a failure with a code, by the name of the code. */
+/** Makes a failure; `code` is the name of its exit code. */
 export const make = (code: keyof typeof exitCodes, message: string, hint?: string): CommandError =>
   new CommandError({ code: exitCodes[code], message, hint })
 
@@ -58,7 +58,7 @@ const byReason: Readonly<Record<Reason, ExitCode>> = {
   rate_limited: exitCodes.failed
 }
 
-/** Returns the code with which the command exits after an error. */
+/** Returns the exit code for an error. */
 export const codeOf = (error: CommandError | MemoryError): ExitCode =>
   error._tag === "CommandError" ? error.code : byReason[error.reason]
 

@@ -1,16 +1,17 @@
 /**
- * Looks a store over as its operator: unreadable files, damaged records, broken links, texts without vectors, duplicates, indexes that
- * lost a record, and conversations whose extraction was given up on. `mend` does what loses nothing; the rest is for a person.
+ * Checks a store with its operator's rights: unreadable files, damaged records, broken links, texts without vectors, duplicates, records
+ * missing from an index, and conversations whose extraction failed for good. `mend` makes the repairs that lose no data; the rest is left
+ * to a person.
  *
  * ```text
- * files        of a vault: damaged, partly understood, no record        damaged ones are restored from their last good revision
- * index        a record's own words do not find it; a file that changed the index of a database is made again
- *              without its time
+ * files        of a vault: damaged, partly readable, not a record       damaged ones are restored from their last good revision
+ * index        a record's own words do not find it; or a file changed   the index of a database is rebuilt
+ *              without a new modification time
  * records      a row that cannot be read                                for a person
- * links        a link to a record that is not there                     for a person
+ * links        a link to a record that does not exist                   for a person
  * duplicates   records of one scope and kind that say the same          for a person
- * vectors      texts that await a vector of a model of the store        made, where the model is that of the word vectors
- * extractions  messages whose extraction was given up on                for a person
+ * vectors      texts that lack a vector of a model of the store         computed, if the model is the bundled word vectors
+ * extractions  messages whose extraction failed for good                for a person
  * ```
  */
 import type * as Chunk from "effect/Chunk"
@@ -33,55 +34,55 @@ import type { Service } from "../storage/MemoryStore.ts"
 import type { VaultService } from "../storage/MemoryStore/Markdown.ts"
 import * as Rows from "./Rows.ts"
 
-/** Schema of what a check is about. */
+/** Schema of the name of a check. */
 export const Check = Schema.Literal("files", "records", "links", "vectors", "duplicates", "index", "extractions")
-/** The subject of a check. */
+/** The name of a check. */
 export type Check = typeof Check.Type
 
-/** Schema of something that a check found. */
+/** Schema of a problem that a check found. */
 export const Finding = Schema.Struct({
   check: Check,
   message: Schema.String,
-  /** Whether `mend` mends it. */
+  /** Whether `mend` can repair it. */
   isMendable: Schema.Boolean,
   tenant: Schema.optional(Schema.String),
   id: Schema.optional(MemoryId),
   /** Path of the file, relative to the root of the vault. */
   path: Schema.optional(Schema.String)
 })
-/** Something that a check found. */
+/** A problem that a check found. */
 export interface Finding extends Schema.Schema.Type<typeof Finding> {}
 
-/** Schema of the outcome of all checks. */
+/** Schema of the result of all checks. */
 export const Report = Schema.Struct({
-  /** Whether nothing was found. */
+  /** Whether no problem was found. */
   isHealthy: Schema.Boolean,
-  /** Rows that were read, tombstones and rows of the library among them. */
+  /** Number of rows that were read, including tombstones and internal rows. */
   rows: Schema.Number,
-  /** Findings of each check. */
+  /** Number of problems per check. */
   counts: Schema.Record({ key: Check, value: Schema.Number }),
   findings: Schema.Array(Finding)
 })
-/** The outcome of all checks. */
+/** The result of all checks. */
 export interface Report extends Schema.Schema.Type<typeof Report> {}
 
-/** The store that is looked over, and the checks that are made. */
+/** The store to check, and the checks to make. */
 export interface Options {
   readonly store: Service
   readonly vault: Option.Option<VaultService>
-  /** Default: all tenants. */
+  /** Tenants to check. Default: all. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Default: all checks. */
+  /** Checks to make. Default: all. */
   readonly checks?: ReadonlyArray<Check> | undefined
-  /** The model whose vectors `mend` can make. */
+  /** The model with which `mend` can compute vectors. */
   readonly model?: string | undefined
-  /** Called with the number of rows that were read so far. */
+  /** Called with the number of rows read so far. */
   readonly onProgress?: ((rows: number) => Effect.Effect<void>) | undefined
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Makes the checks. Cost: every row is read, a vault's files too; up to 200 searches a tenant. Writes nothing. */
+/** Makes the checks. Cost: reads every row, and the files of a vault; makes up to 200 searches per tenant. Writes nothing. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options
@@ -105,14 +106,14 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // a row that cannot be read is told already; the other checks say nothing of it
+        // a damaged row is reported already, and must not make the other checks fail
         const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
         findings.push(...yield* found)
       }
     }
     const counts = Object.fromEntries(
       Check.literals.map((check) => [check, findings.filter((finding) => finding.check === check).length])
-    ) as Report["counts"] // one of each literal
+    ) as Report["counts"] // has every name of a check
     return { isHealthy: findings.length === 0, rows, counts, findings }
   })
 
@@ -130,19 +131,19 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/** Extract of the live records of a tenant, for the checks. It has no texts, since a store may have more of them than there is memory. */
+/** The data of a tenant's live records that the checks need; without their texts, which may not fit into memory. */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
   readonly ids: ReadonlySet<MemoryId>
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
-  /** Records that say what an earlier one says, each with that one. */
+  /** Records that repeat an earlier one, each with that earlier record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
-  /** Records to search for, and their summaries; evenly spread, at most twice `sampled`. */
+  /** Records to search for, with their summaries: evenly distributed, at most twice `sampled`. */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 
-/** Reads every row of a tenant. A row that cannot be read ends the reading of its part, and is a finding. */
+/** Reads every row of a tenant. A row that cannot be read is reported, and the rows of the tenant after it are not read. */
 const readAll = ({ onProgress, store }: Options, tenant: string, before: number): Io<Read> =>
   Effect.gen(function*() {
     const { query } = yield* Analyzer.Analyzer
@@ -191,10 +192,7 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
     return { count, damage, ids, links, duplicates, sample }
   })
 
-/**
- * Returns a key that two records share if they have the same scope, kind and data, and texts that differ at most in case, punctuation
- * and accents.
- */
+/** Returns a key that is equal for records of the same scope, kind and data whose texts differ at most in case, punctuation and accents. */
 const sayingOf = (record: MemoryRecord): string => {
   const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
   const data = Object.keys(record.data).length === 0 ? "" : sha256(canonicalJson(record.data))
@@ -206,7 +204,7 @@ const linksOf = (store: Service, tenant: string, { ids, links }: Read): Io<Reado
     const unknown = Array.from(new Set(links.flatMap(([, to]) => ids.has(to) ? [] : [to])))
     const absent = new Set(unknown)
     for (let at = 0; at < unknown.length; at += 1_000) {
-      // a link to a tombstone is not broken: the record can be restored
+      // a link to a tombstone is not broken, since the record can be restored
       for (const record of yield* store.get(Viewer.system(tenant), unknown.slice(at, at + 1_000))) {
         if (Option.isSome(record)) absent.delete(record.value.id)
       }
@@ -247,7 +245,7 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** Records of a tenant that are searched for by their own words, at least, where there are so many. */
+/** Minimum number of records of a tenant that are searched for by their own words, if it has as many. */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

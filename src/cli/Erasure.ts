@@ -1,7 +1,6 @@
 /**
- * Erases everything of one person: records, tombstones and revisions of every scope that holds the user, and what waits in the
- * library's own rows, such as threads and messages to be extracted. Records of other scopes that mention the person stay: what they
- * say belongs to those scopes.
+ * Erases all data of one person: records, tombstones and revisions of every scope that has the user's id, and internal rows, such as
+ * threads and messages that wait for extraction. Records of other scopes that mention the person stay, since they belong to those scopes.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -22,11 +21,11 @@ export interface Person {
   readonly userId: string
 }
 
-/** Schema of what belongs to a person. */
+/** Schema of the rows of a person. */
 export const Belongings = Schema.Struct({
   records: Schema.Number,
   tombstones: Schema.Number,
-  /** Rows of the library: of threads, and of messages that wait to be extracted. */
+  /** Number of internal rows: of threads, and of messages that wait for extraction. */
   internal: Schema.Number,
   ids: Schema.Array(MemoryId)
 })
@@ -35,7 +34,7 @@ export interface Belongings extends Schema.Schema.Type<typeof Belongings> {}
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Finds all that belongs to a person. Cost: every row of the tenant is read. */
+/** Finds all rows of a person. Cost: a scan of all rows of the tenant. */
 export const find = (store: Service, person: Person): Io<Belongings> =>
   Effect.gen(function*() {
     const found = { records: 0, tombstones: 0, internal: 0, ids: new Array<MemoryId>() }
@@ -50,10 +49,10 @@ export const find = (store: Service, person: Person): Io<Belongings> =>
     return found
   })
 
-/** Ids that are purged in one write. */
+/** Number of ids that are purged in one write. */
 const batch = 100
 
-/** Purges rows by id. It may be interrupted between two writes: then the rest stands, and can be found again. */
+/** Purges rows by id. If interrupted between two writes, the remaining rows are kept, and can be found again. */
 export const purge = (
   store: Service,
   { tenant }: Person,
@@ -67,15 +66,15 @@ export const purge = (
     }
   })
 
-/** Schema of a proof that nothing of a person is left. */
+/** Schema of the proof that no data of a person is left. */
 export const Scan = Schema.Struct({
-  /** Rows of the tenant that were read. */
+  /** Number of rows of the tenant that were read. */
   rows: Schema.Number,
-  /** Rows and revisions that are left of the person: 0. */
+  /** Number of rows and revisions of the person that are left; should be 0. */
   remaining: Schema.Number
 })
 
-/** Reads every row of the tenant again, and asks for each erased id and its revisions. */
+/** Reads every row of the tenant again, and looks up each erased id and its revisions. */
 export const scan = (store: Service, person: Person, erased: ReadonlyArray<MemoryId>): Io<typeof Scan.Type> =>
   Effect.gen(function*() {
     const { ids } = yield* find(store, person)

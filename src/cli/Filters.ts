@@ -1,10 +1,10 @@
-/** The options by which several commands choose records. */
+/** The options by which several commands select records. */
 import * as Options from "@effect/cli/Options"
 import * as Option from "effect/Option"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import { valued } from "./Command.ts"
 
-/** Options that choose records by kind and tag, and limit how many. */
+/** Options that select records by kind and tag, and limit their number. */
 export const options = {
   kind: valued(Options.text("kind"), "KIND", "only records of this kind; may be given several times").pipe(
     Options.repeated
@@ -22,13 +22,13 @@ export interface Values {
   readonly limit: number
 }
 
-/** Returns the filter that the options say. */
+/** Returns the filter for the options. */
 export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
   ...(kind.length > 0 && { kinds: kind }),
   ...(tag.length > 0 && { tags: tag }),
   limit
 })
 
-/** Returns the value of an option as a field, absent where it was not given. */
+/** Returns the value of an option as a field, which is absent if the option was not given. */
 export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
   Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string

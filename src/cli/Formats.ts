@@ -1,4 +1,4 @@
-/** The formats of `import` and `export`, by name. Their code is loaded when one is used. */
+/** The formats of `import` and `export`, by name. The code of a format is loaded when it is used. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -22,16 +22,16 @@ import * as Progress from "./Progress.ts"
 import { counted, number, safeLine, Screen } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
-/** A file or folder that is read. */
+/** A file or folder to read. */
 export interface Reading {
   readonly path: string
   readonly shared: Shared
 }
-/** A file that is written; without a path it is stdout. */
+/** A file to write; without a path, stdout. */
 export interface Writing {
   readonly path: string | undefined
   readonly shared: Shared
-  /** Whether vectors are written. */
+  /** Whether to write vectors. */
   readonly vectors: boolean
 }
 type Run = Effect.Effect<void, Failure, Services | Scope.Scope>
@@ -41,9 +41,9 @@ export interface Format {
   readonly name: string
   /** Description on one line. */
   readonly summary: string
-  /** Reads a file or folder into the store; `-` is stdin. */
+  /** Reads a file or folder into the store; the path `-` is stdin. */
   readonly read: (job: Reading) => Run
-  /** Writes the store. Absent: the format is read only. */
+  /** Writes the store. Absent if the format can only be read. */
   readonly write?: ((job: Writing) => Run) | undefined
 }
 
@@ -55,26 +55,26 @@ const counts = {
   threads: Schema.Number,
   messages: Schema.Number
 }
-/** The answer of `export`. */
+/** Schema of the JSON output of `export`. */
 export const Exported = Schema.Struct(counts)
-/** The answer of `import` of a file that `export` wrote. */
+/** Schema of the JSON output of `import` for a file that `export` wrote. */
 export const Restored = Schema.Struct({
   ...counts,
   written: Schema.Number,
   complete: Schema.Boolean,
   skipped: Schema.Array(Skipped)
 })
-/** The answer of `import` of another system's memories. */
+/** Schema of the JSON output of `import` for the memories of another system. */
 export const Imported = Schema.Struct({
   created: Schema.Number,
-  /** Records that were there; they stay as they are. */
+  /** Number of records that already existed, and stay unchanged. */
   present: Schema.Number,
   threads: Schema.Number,
   messages: Schema.Number,
   skipped: Schema.Array(Skipped)
 })
 
-/** Longest file of another system, in bytes: it is read whole. */
+/** Longest file of another system, in bytes, since it is read into memory as a whole. */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>
@@ -160,7 +160,7 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
       yield* Stream.runForEach(text, screen.out).pipe(Effect.ensuring(progress.end))
       return yield* screen.err(`${told(last)}\n`)
     }
-    // written beside its place first, so that what an interruption leaves is no half file
+    // writes to a temporary file first, so that an interruption leaves no incomplete file
     const part = `${path}.part`
     const failed = () => CommandError.make("unavailable", `${safeLine(path)} cannot be written`)
     yield* text.pipe(
@@ -173,7 +173,7 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
     yield* print(shared, Exported, { ...last }, told)
   })
 
-/** Makes a format of another system. A person or agent that is named overrules the ids of the file. */
+/** Makes the format of another system. A user or agent named on the command line replaces the ids in the file. */
 const foreign = (
   name: string,
   summary: string,
@@ -236,7 +236,7 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
       return (context) => Either.right(decode(files, context))
     }))
 
-/** Reads the files below a folder in the order of their paths: the text of those of markdown, of others the path alone. */
+/** Lists the files of a folder in the order of their paths; reads the text of Markdown files only. */
 const filesOf = (root: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -247,7 +247,7 @@ const filesOf = (root: string) =>
     for (const name of names.toSorted()) {
       const at = path.join(root, name)
       const real = yield* Effect.orElseSucceed(fs.realPath(at), () => "")
-      if (!real.startsWith(base + path.sep)) continue // a link that leads out of the folder
+      if (!real.startsWith(base + path.sep)) continue // skips links that lead out of the folder
       const { type } = yield* Effect.mapError(fs.stat(at), () => unreadable(at))
       if (type !== "File") continue
       const text = /\.md$/i.test(name) ? yield* Effect.mapError(fs.readFileString(at), () => unreadable(at)) : ""
@@ -256,7 +256,7 @@ const filesOf = (root: string) =>
     return files
   })
 
-/** Copies a folder that the vault opens, such as one of drover or deuz. */
+/** Imports a folder that the vault can open, such as one of drover or deuz. */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
     const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})

@@ -1,4 +1,4 @@
-/** Pages of help that read like a man page, made of what commands tell of their options and arguments. */
+/** Help pages in the style of man pages, made from the declared options and arguments of the commands. */
 import * as Args from "@effect/cli/Args"
 import type { HelpDoc } from "@effect/cli/HelpDoc"
 import * as HelpDocs from "@effect/cli/HelpDoc"
@@ -10,16 +10,16 @@ import { type Service as Screen, wrap } from "./Screen.ts"
 
 /** An option of a command. */
 export interface Flag {
-  /** Names with their dashes, short ones first. */
+  /** Names with their dashes, the short ones first. */
   readonly names: ReadonlyArray<string>
-  /** Name of the value; `undefined`: it takes none. */
+  /** Name of the value; `undefined` if it takes none. */
   readonly value: string | undefined
-  /** The values that are allowed; empty: any. */
+  /** The allowed values; empty if any value is allowed. */
   readonly choices: ReadonlyArray<string>
   readonly description: string
 }
 
-/** Returns the options that an `Options` is made of. */
+/** Lists the options of which an `Options` consists. */
 export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> => {
   const descriptions = new Map(definitionsOf(Options.getHelp(options)))
   const flags: Array<Flag> = []
@@ -50,14 +50,17 @@ export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> 
 
 const wordsOf = (term: string): ReadonlyArray<string> => term.split(/[\s,()]+/)
 
-/** Returns terms and descriptions of a document. The first paragraph of a description is the type, the second ours. */
+/**
+ * Returns the terms and descriptions of a document of @effect/cli. The first paragraph of a description is the type, the second the
+ * description from `Command`.
+ */
 const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, description: string]> => {
   switch (doc._tag) {
     case "Sequence":
       return [...definitionsOf(doc.left), ...definitionsOf(doc.right)]
     case "DescriptionList":
       return doc.definitions.map(([term, description]) => [
-        textOf(HelpDocs.p(term)).replace(/\.\.$/, "..."), // the dots of an argument that is repeated, the last of which `textOf` took for a full stop
+        textOf(HelpDocs.p(term)).replace(/\.\.$/, "..."), // restores the last dot of "..." after a repeated argument
         paragraphsOf(description).map(textOf)[1] ?? ""
       ])
     default:
@@ -87,7 +90,7 @@ const environment: ReadonlyArray<readonly [string, string]> = [
 
 const indent = 7
 
-/** Lays out the sections of a page. */
+/** Lays out the sections of a help page. */
 const layout = (
   screen: Screen,
   sections: ReadonlyArray<readonly [title: string, lines: ReadonlyArray<string>]>
@@ -121,7 +124,7 @@ const help: ReadonlyArray<readonly [string, string]> = [["-h, --help", "shows th
   "prints the version"
 ]]
 
-/** Returns the arguments of a command as a synopsis has them, and what each is. */
+/** Returns the arguments of a command in the form of a synopsis, each with its description. */
 const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: string, description: string]> =>
   definitionsOf(Args.getHelp(args)).map(([term, description]) => [term.replaceAll(/[<>]/g, ""), description])
 
@@ -142,7 +145,7 @@ export const page = ({ args, description, examples, name, options, summary }: Co
     ["DESCRIPTION", description.flatMap((paragraph, n) => [...(n === 0 ? [] : [""]), ...wrap(paragraph, width)])],
     ["ARGUMENTS", table(screen, arguments_)],
     ["OPTIONS", table(screen, rowsOf(options))],
-    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), help[0]!])], // the list has two
+    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), help[0]!])], // `help` is not empty
     [
       "EXAMPLES",
       examples.flatMap(([line, meaning], n) => [
@@ -155,7 +158,7 @@ export const page = ({ args, description, examples, name, options, summary }: Co
   ])
 }
 
-/** Returns the help page of the command as a whole. */
+/** Returns the help page of `effect-memory` itself. */
 export const overview = (commands: ReadonlyArray<Command>, screen: Screen): string =>
   layout(screen, [
     ["NAME", ["effect-memory - long-term memory for AI agents"]],

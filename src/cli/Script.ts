@@ -1,14 +1,14 @@
 /**
- * Scripts by which bash, zsh and fish complete the command line: names of commands, options of each, values of options that have a
- * choice, and files. They are static: completing starts no process.
+ * Completion scripts for bash, zsh and fish: they complete names of commands, options of each, values of options that have choices, and
+ * files. They are static, so completing starts no process.
  */
 import { type Command, sharedOptions } from "./Command.ts"
 import { type Flag, flagsOf } from "./Help.ts"
 
-/** A shell. */
+/** A supported shell. */
 export type Shell = "bash" | "zsh" | "fish"
 
-/** Makes the script of a shell. */
+/** Makes the completion script for a shell. */
 export const make = (shell: Shell, commands: ReadonlyArray<Command>): string => {
   const all = commands.map(({ name, options, summary }) => ({
     name,
@@ -36,14 +36,14 @@ const shared = (): ReadonlyArray<Flag> => [
   { names: ["-h", "--help"], value: undefined, choices: [], description: "shows the help page" }
 ]
 
-/** The words that complete the value of an option. */
+/** Returns the words that complete the value of an option. */
 const valuesOf = ({ choices, names }: Flag): ReadonlyArray<string> =>
   names.includes("--store") ? ["memory:", "vault:", "sqlite:", "postgres://"] : choices
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const namesOf = (all: ReadonlyArray<Described>): string => all.map(({ name }) => name).join(" ")
 const wordsOf = (flags: ReadonlyArray<Flag>): string => flags.flatMap(({ names }) => names).join(" ")
-/** Shared options that are followed by a value, as an alternative of patterns. */
+/** Returns the names of shared options that take a value, as alternatives of a shell pattern. */
 const withValue = (): string =>
   shared().filter(({ value }) => value !== undefined).flatMap(({ names }) => names).join("|")
 const argumentsOf: Readonly<Record<string, ReadonlyArray<string>>> = { completions: ["bash", "zsh", "fish"] }

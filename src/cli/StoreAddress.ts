@@ -1,4 +1,4 @@
-/** The store that `--store` names, and how it is opened. Drivers of databases are loaded when a store needs them. */
+/** The address of a store, as in `--store`, and how the store is opened. Drivers of databases are loaded only when a store needs them. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -20,10 +20,10 @@ export type StoreAddress =
   | { readonly _tag: "Sqlite"; readonly filename: string }
   | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted; readonly schema: string | undefined }
 
-/** The store where neither the option nor the environment names one. */
+/** The address that is used if neither the option nor the environment gives one. */
 export const fallback = "vault:./.memory"
 
-/** Reads an address. Its error does not quote it, since a URL may hold a password. */
+/** Parses an address. Its error does not quote the address, since a URL may contain a password. */
 export const parse = (text: string): Either.Either<StoreAddress, CommandError.CommandError> => {
   if (text === "memory:") return Either.right({ _tag: "Memory" })
   const [, scheme, rest] = /^(vault|sqlite):(.+)$/s.exec(text) ?? []
@@ -42,7 +42,7 @@ export const parse = (text: string): Either.Either<StoreAddress, CommandError.Co
   ))
 }
 
-/** Returns the address as people may see it: without a password. */
+/** Renders an address for people: without a password. */
 export const shown = (address: StoreAddress): string => {
   switch (address._tag) {
     case "Memory":
@@ -58,21 +58,21 @@ export const shown = (address: StoreAddress): string => {
   }
 }
 
-/** An open store, as far as the contract of stores does not tell. */
+/** Facts about the open store that `MemoryStore` does not offer. */
 export interface Opened {
   readonly address: StoreAddress
-  /** The folder behind the store, of a vault. */
+  /** The vault service of a Markdown store; `None` for other stores. */
   readonly vault: Option.Option<VaultService>
 }
 
-/** The service tag of what an open store has beside the contract. */
+/** Tag of the service for these facts. */
 export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, Opened>() {}
 
-/** Ways to open a store. */
+/** Options of opening a store. */
 export interface OpenOptions {
-  /** Whether a store that is not there is made. Default false: it is `unavailable`. */
+  /** Whether to create a store that does not exist. Default false: opening it fails with `unavailable`. */
   readonly create?: boolean | undefined
-  /** Whether the store looks for what other processes write while it is open. Default false: a command is short. */
+  /** Whether the store watches for writes of other processes while it is open. Default false, since most commands are short. */
   readonly follow?: boolean | undefined
 }
 
@@ -115,7 +115,7 @@ export const layer = (
     case "Postgres":
       return Layer.unwrapEffect(Effect.gen(function*() {
         const { layer } = yield* Effect.promise(() => import("../storage/MemoryStore/Postgres.ts"))
-        // a command makes one call after the other
+        // one connection is enough for a command that makes one call after another
         const connections = options.follow === true ? {} : { maxConnections: 1 }
         return Layer.merge(layer({ ...postgresOptions(address), ...connections }), beside(Option.none()))
       })).pipe(named(address))
@@ -127,7 +127,7 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
   ...(schema !== undefined && { schema })
 })
 
-/** Makes the index of a database again. Does nothing to other stores. The store must not be open. */
+/** Rebuilds the index of a database. Does nothing for other stores. The store must not be open. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {
     if (address._tag === "Sqlite") {
@@ -140,7 +140,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails if the file or folder is missing, unless `create` is set: a command that only reads makes no store. */
+/** Fails if the file or folder does not exist, unless `create` is set, so that a command that only reads creates no store. */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return
@@ -153,7 +153,7 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
     )
   })
 
-/** Says which store could not be opened, and which package is missing. */
+/** Adds to an error which store could not be opened, and which package is missing. */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))
 

@@ -1,4 +1,4 @@
-/** The entry of the command `effect-memory`: runs it in this process, and exits with its code. */
+/** The entry point of the command `effect-memory`: runs it in this process, and exits with its code. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
@@ -20,12 +20,12 @@ import { exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
 /*
- * Most commands run for a third of a second: code is optimized after ten times as much of it ran as by V8's default, which takes a sixth
- * off a search of 10,000 notes, and nothing off a long copy.
+ * Most commands run for a third of a second. This flag makes V8 optimize code only after it has run ten times as long as by default, which
+ * makes a search of 10,000 notes a sixth faster, and a long copy no slower.
  */
 setFlagsFromString("--interrupt-budget=1500000")
 
-/** Whether the reader of stdout is gone: then nobody misses the rest. */
+/** Whether the reader of stdout has closed the pipe; then the rest of the output is not needed. */
 let isClosed = false
 process.stdout.on("error", () => isClosed = true)
 process.stderr.on("error", () => undefined)
@@ -62,11 +62,11 @@ const screen: Screen.Service = {
   canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
   columns: process.stdout.columns || 80,
   paint: (style, text) => isColoured ? Screen.ansi(style, text) : text,
-  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // a text of the bundle
+  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // replaced by a string in the bundle
   env: (name) => process.env[name] || undefined
 }
 
-/** Prints the library's warnings on stderr: a line each, without causes, which may hold what a user said. */
+/** Prints the library's warnings on stderr, one line each, without causes, which may contain a user's words. */
 const logger = Logger.make(({ logLevel, message }) => {
   if (LogLevel.lessThan(logLevel, LogLevel.Warning)) return
   const parts = (Array.isArray(message) ? message : [message]).flatMap((part: unknown) =>
@@ -87,7 +87,7 @@ const Platform = Layer.mergeAll(
 const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Platform))
 
 let signal: number | undefined
-/** Interrupts the command, which leaves everything consistent; a second signal does not wait for it. */
+/** Interrupts the command, which leaves the store consistent; a second signal exits at once. */
 const stop = (code: number) => () => {
   if (signal !== undefined) process.exit(code)
   signal = code
@@ -97,7 +97,7 @@ const stop = (code: number) => () => {
 process.on("SIGINT", stop(exitCodes.interrupted))
 process.on("SIGTERM", stop(exitCodes.terminated))
 process.on("SIGHUP", stop(exitCodes.terminated))
-// a driver may throw where nobody waits for it
+// a driver may throw outside of any fiber
 process.on("uncaughtException", (error: Error) => {
   process.stderr.write(
     `effect-memory: an internal error (${Screen.safeLine(error.name)})\n`,
@@ -111,6 +111,6 @@ fiber.addObserver((exit) => {
     : Exit.isSuccess(exit)
     ? exit.value
     : signal ?? exitCodes.failed
-  // the process ends when everything that was written is out
+  // exits when all output has been flushed
   process.stdout.write("", () => process.stderr.write("", () => process.exit(code)))
 })

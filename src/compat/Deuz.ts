@@ -1,12 +1,11 @@
 /**
- * The memory of Deuz's SDK, `@deuz-sdk/core/memory`: its `MemoryStore`, `remember`, `planMemory`, `recall`, tools and pure
- * helpers over this library. Use it to run code that was written for Deuz; a vault of Deuz's needs no adapter, since
- * `Markdown.layer` opens it as it stands.
+ * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory`: its `MemoryStore`, `remember`, `planMemory`, `recall`, tools and pure
+ * helpers, implemented on this library. Use it to run code that was written for Deuz. A vault that Deuz wrote needs no adapter:
+ * `Markdown.layer` opens it unchanged.
  *
- * The seams hold the store, the model and the embedder, as Deuz's do, and `run`, which runs effects. The clock and new ids are
- * Effect's. What differs on purpose, and the test that holds each difference, is in `docs/compat.md`: `asOf` and `filter` hold,
- * changes and deletions by id need the scope of the caller, what is contradicted is closed and not deleted, and the same fact
- * twice is one record.
+ * As in Deuz, `seams` are the dependencies: the store, the model, the embedder, and here also `run`, which runs effects. Time and new ids
+ * come from Effect. `docs/compat.md` lists the deliberate differences, each with its test: `asOf` and `filter` are applied, changes and
+ * deletions by id need the scope of the caller, a contradicted fact is closed and not deleted, and a repeated fact is one record.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -53,7 +52,7 @@ import * as Store from "../storage/MemoryStore.ts"
 import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 import * as Promises from "./Promises.ts"
 
-/** Ids of those whom a memory is about; at least one. `chatId` is the `sessionId` of this library. */
+/** Ids of the subjects of a memory; at least one. `chatId` is the `sessionId` of this library. */
 export interface MemoryScope {
   readonly userId?: string | undefined
   readonly agentId?: string | undefined
@@ -62,12 +61,12 @@ export interface MemoryScope {
   readonly chatId?: string | undefined
 }
 
-/** A kind of memory: Deuz's `semantic`, `episodic`, `working` and `procedural`, or any other of this library. */
+/** A kind of memory: `semantic`, `episodic`, `working` or `procedural`, which are Deuz's, or any other kind of this library. */
 export type MemoryKind = string
 
-/** A memory in Deuz's form. Times are epoch milliseconds; `createdAt` is the store's. */
+/** A memory in Deuz's form. Times are epoch milliseconds; the store sets `createdAt`. */
 export interface MemoryRecord {
-  /** Id, any text; kept as the record's `source.reference`. */
+  /** Id, any text; stored as the record's `source.reference`. */
   readonly id: string
   readonly text: string
   readonly kind: MemoryKind
@@ -81,18 +80,18 @@ export interface MemoryRecord {
   readonly expiresAt?: number | undefined
 }
 
-/** A question to a store. */
+/** A query of a store. */
 export interface MemoryQuery {
   readonly scope: MemoryScope
   readonly text?: string | undefined
-  /** Vector of the question, with the name of its model. */
+  /** Vector of the query, with the name of its model. */
   readonly embedding?: OurQuery["embedding"]
   readonly kind?: MemoryKind | undefined
-  /** Most hits, 1..1,000. Default 5. */
+  /** Largest number of hits, 1..1,000. Default 5. */
   readonly topK?: number | undefined
-  /** Time, epoch ms, of which the answer is asked. Default now. */
+  /** Time, epoch milliseconds, at which the results were valid. Default now. */
   readonly asOf?: number | undefined
-  /** Values that fields of the metadata have to have. */
+  /** Values that fields of the metadata must have. */
   readonly filter?: { readonly [key: string]: string | number | boolean } | undefined
 }
 
@@ -102,9 +101,9 @@ export interface MemoryHit {
   readonly score: number
 }
 
-/** Deuz's store. Calls by id take the scope of the caller, and act on what it sees. */
+/** Deuz's store. Calls by id take the scope of the caller, and affect only records that it sees. */
 export interface MemoryStore {
-  /** Stores records, or replaces those of their ids; all records of one scope or none of them. */
+  /** Stores records, or replaces those with the same ids; the records of one scope are written together or not at all. */
   upsert(records: ReadonlyArray<MemoryRecord>): Promise<void>
   /** Returns a record, or `null`. */
   get(id: string, scope: MemoryScope): Promise<MemoryRecord | null>
@@ -115,9 +114,9 @@ export interface MemoryStore {
     scope: MemoryScope,
     opts?: { readonly kind?: MemoryKind | undefined; readonly limit?: number | undefined }
   ): Promise<ReadonlyArray<MemoryRecord>>
-  /** Forgets records. Returns for each whether it was there. */
+  /** Forgets records. Returns for each id whether it existed. */
   delete(ids: ReadonlyArray<string>, scope: MemoryScope): Promise<ReadonlyArray<boolean>>
-  /** Changes fields of a record. Is rejected with `not_found` if the scope sees no such record. */
+  /** Changes fields of a record. Rejects with `not_found` if the scope sees no such record. */
   update(
     id: string,
     patch: Partial<Pick<MemoryRecord, "text" | "importance" | "metadata" | "invalidAt" | "expiresAt">>,
@@ -125,15 +124,15 @@ export interface MemoryStore {
   ): Promise<void>
 }
 
-/** A model: a prompt in, its answer as text out. */
+/** A model: a function from a prompt to the text of its answer. */
 export type MemoryLLM = (prompt: Completion.Prompt) => Promise<string>
 
-/** The store, the models and the function that runs effects, for `remember` and `recall`. */
+/** The dependencies of `remember` and `recall`: the store, the models and the function that runs effects. */
 export interface MemorySeams {
   readonly store: Store.Service
   /** Runs effects: `Effect.runPromise`. */
   readonly run: Promises.Run
-  /** Model that extracts and decides. Needed unless `customExtract` or `infer: false` is given. */
+  /** Model that extracts facts and makes decisions. Required unless `customExtract` or `infer: false` is given. */
   readonly llm?: MemoryLLM | undefined
   /** Embedder, as `createEmbedder` makes one. Default: searches are lexical. */
   readonly embedder?: Layer.Layer<OurEmbedder.Embedder> | undefined
@@ -141,20 +140,20 @@ export interface MemorySeams {
 
 /** Options of `remember`. */
 export interface RememberOptions {
-  /** Whether facts are extracted; `false` keeps each turn as it is. Default true. */
+  /** Whether facts are extracted; `false` stores each turn word for word. Default true. */
   readonly infer?: boolean | undefined
   /** Whether the changes are written; `false` only plans them. Default true. */
   readonly apply?: boolean | undefined
-  /** Memories that each fact is compared with. Default 5. */
+  /** Number of memories with which each fact is compared. Default 5. */
   readonly topK?: number | undefined
-  /** Treatment of what is contradicted: `soft` closes and keeps it, `hard` forgets it. Default `soft`. */
+  /** Treatment of contradicted memories: `soft` closes and keeps them, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Time to live, in milliseconds. Default: for ever. */
+  /** Time to live, in milliseconds. Default: no expiry. */
   readonly ttlMs?: number | undefined
   readonly kind?: MemoryKind | undefined
   /** Text that is added to the extraction prompt. */
   readonly customInstructions?: string | undefined
-  /** Extracts the facts in place of the model. */
+  /** Extracts the facts instead of the model. */
   readonly customExtract?: ((messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Fact>) | undefined
 }
 
@@ -164,7 +163,7 @@ export interface Turn {
   readonly content: string
 }
 
-/** Makes Deuz's store of one of ours. A scope without an id is rejected with `invalid_scope`. */
+/** Makes a store in Deuz's form from a `MemoryStore`. Rejects a scope without an id with `invalid_scope`. */
 export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore => ({
   upsert: (records) => run(upsert(store, records)),
   get: (id, scope) =>
@@ -194,8 +193,8 @@ export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore =>
 })
 
 /**
- * Copies the records of a scope that a store of Deuz's own lists into one of ours, in one write. Returns their number. Fails with
- * `io` if the store of Deuz's does.
+ * Copies the records of a scope from one of Deuz's own stores into a `MemoryStore`, in one write. Returns their number. Fails with `io` if
+ * Deuz's store does.
  */
 export const copyStore = (
   deuz: { readonly list: (scope: MemoryScope, opts?: { limit?: number }) => Promise<ReadonlyArray<MemoryRecord>> },
@@ -213,8 +212,8 @@ export const copyStore = (
   })
 
 /**
- * Extracts facts from messages, compares them with what is known and writes what changes. Returns the receipt, whose `mutations`
- * are those that Deuz returns, and which `MemoryPipeline.undo` takes back.
+ * Extracts facts from messages, compares them with known memories and writes the changes. Returns the receipt: its `mutations` are those
+ * that Deuz returns, and `MemoryPipeline.undo` reverts them.
  */
 export const remember = (
   messages: ReadonlyArray<Turn>,
@@ -241,7 +240,7 @@ export const planMemory = (
   options: Omit<RememberOptions, "apply"> = {}
 ): Promise<MemoryPipeline.Receipt> => remember(messages, scope, seams, { ...options, apply: false })
 
-/** Finds memories by words and meaning, best first. The result goes to `formatMemoriesForPrompt`. */
+/** Finds memories by words and meaning, best first. Pass the result to `formatMemoriesForPrompt`. */
 export const recall = (query: MemoryQuery, seams: MemorySeams): Promise<SearchResult> =>
   seams.run(Effect.gen(function*() {
     const pipeline = yield* pipelineOf(seams)
@@ -254,7 +253,7 @@ export const createMemoryTools = (
 ): Effect.Effect<ReadonlyArray<MemoryTool>, MemoryError.MemoryError, MemoryService> =>
   Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
 
-/** Provides an `Embedder` of a model that answers with a promise, with batches and a cache. A rejection is a failure with `model`. */
+/** Provides an `Embedder` over a promise-based model, with batches and a cache. A rejection becomes a failure with `model`. */
 export const createEmbedder = (
   { dimensions, embed, model }: {
     readonly model: string
@@ -278,11 +277,11 @@ export const createEmbedder = (
     })
   )
 
-/** Makes a store in memory, for `seams.store`; its face in Deuz's form is `toStore`. */
+/** Makes a store in memory, for `seams.store`; `toStore` converts it to Deuz's form. */
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
-/** Opens a vault, one of Deuz's own or a new one, for `seams.store`. Open until the scope closes. */
+/** Opens a vault, new or written by Deuz, for `seams.store`. It is closed with the scope. */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
 ): Effect.Effect<
@@ -298,7 +297,7 @@ export const assertScope = (scope: MemoryScope): void => OurScope.assertScope(id
 export const matchesScope = (record: Pick<MemoryRecord, "scope">, scope: MemoryScope): boolean =>
   OurScope.matchesScope(idsOf(record.scope), idsOf(scope))
 
-/** An embedding model; `createEmbedder` makes a layer of one. */
+/** An embedding model; `createEmbedder` makes a layer from one. */
 export type Embedder = OurEmbedder.Service
 /** Hashes a text. */
 export type HashFn = (text: string) => string
@@ -314,23 +313,23 @@ export type { MemoryMutation } from "../domain/MemoryMutation.ts"
 export { defaultHashFn } from "../domain/Digest.ts"
 /** Whether a record has expired at a time, epoch ms. */
 export { isExpired } from "../domain/MemoryRecord.ts"
-/** Renders what `recall` found as a block for a prompt, escaped; `""` where nothing was found. */
+/** Renders the result of `recall` as an escaped block for a prompt; `""` if nothing was found. */
 export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
-/** The prompt that asks for facts, and the facts of its answer. */
+/** Build the prompt that asks for facts, and parse the answer. */
 export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
-/** The prompt that asks for decisions, the decisions of its answer, and the mutations that they ask for. */
+/** Build the prompt that asks for decisions, parse the answer, and turn decisions into mutations. */
 export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
 /** Scores by `.995^hours + importance + relevance`, not normalised. */
 export { defaultMemoryScorer } from "../ranking/Scorer.ts"
-/** Cosine of two vectors; 0 where their lengths differ or one is zero. */
+/** Returns the cosine of two vectors; 0 if their lengths differ or one is zero. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** Fails for a scope that names nothing, as `assertScope` throws. */
+/** Makes the viewer for a scope. Fails for a scope without an id, for which `assertScope` throws. */
 const viewerOf = (scope: MemoryScope) => Viewer.decode({ ...idsOf(scope), reach: "within" })
 
 const idsOf = ({ chatId, ...scope }: MemoryScope): Ids => definedFields({ ...scope, sessionId: chatId })
 
-/** The id of ours that stands for one of Deuz's; one that is ours already is itself. */
+/** Derives the record id from an id of Deuz's; an id of this library is returned unchanged. */
 const idOf = (id: string) => isOurs(id) ? id : foreign("deuz", id)
 const isOurs = Schema.is(MemoryId)
 
@@ -348,7 +347,7 @@ const draftOf = ({ createdAt: _, id, scope, text, ...fields }: MemoryRecord): Dr
   ...{ id: idOf(id), scope: idsOf(scope), body: text, source: { reference: id } }
 })
 
-/** Writes the records of each scope for that scope. */
+/** Writes the records of each scope, on behalf of that scope. */
 const upsert = (store: Store.Service, records: ReadonlyArray<MemoryRecord>) =>
   Effect.forEach(
     Object.values(Arr.groupBy(records, ({ scope }) => key(idsOf(scope)))),

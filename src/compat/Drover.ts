@@ -1,10 +1,10 @@
 /**
- * drover's `@drover/memory`: its `MemoryAdapter` over a store of ours, and its functions by their names. Use it to run code that
- * was written for drover; a vault of drover's own needs no adapter, since `Markdown.layer` opens it as it stands.
+ * The interface of drover's `@drover/memory`: its `MemoryAdapter` over a `MemoryStore`, and its functions under their own names. Use it to
+ * run code that was written for drover. A vault that drover wrote needs no adapter: `Markdown.layer` opens it unchanged.
  *
- * An adapter is an interface of effects, as drover's is. What differs on purpose, and the test that holds each difference, is in
- * `docs/compat.md`: without an agent only global entries are found, a second equal entry of kind user, feedback or project is the
- * first one, and what is forgotten can be restored for 30 days.
+ * The methods of an adapter return effects, as drover's do. `docs/compat.md` lists the deliberate differences, each with its test: without
+ * an agent only global entries are found, a repeated entry of kind user, feedback or project is stored once, and forgotten entries can be
+ * restored for 30 days.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -46,27 +46,27 @@ import * as Bm25 from "../ranking/Bm25.ts"
 import * as Store from "../storage/MemoryStore.ts"
 import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 
-/** Visibility of an entry: everyone's, an agent's, or one run's of an agent. */
+/** Visibility of an entry: for everyone, for one agent, or for one run of an agent. */
 export type MemoryScope = "global" | "agent" | "run"
-/** The four kinds of drover. All of them are kinds of this library, beside others. */
+/** The four kinds of drover, which are also kinds of this library. */
 export type MemoryKind = "user" | "feedback" | "project" | "reference"
 
-/** An entry to put. With an id it replaces that entry whole. */
+/** An entry to put. With an id it replaces that entry completely. */
 export interface MemoryDraft {
   readonly id?: string | undefined
   readonly scope: MemoryScope
-  /** Id of the agent, for the scopes `agent` and `run`. */
+  /** Id of the agent; used with the scopes `agent` and `run`. */
   readonly agentId?: string | undefined
-  /** Id of the run, for the scope `run`. */
+  /** Id of the run; used with the scope `run`. */
   readonly runId?: string | undefined
   readonly kind: MemoryKind
-  /** Summary of one line, 1 to 200 characters. */
+  /** Summary: one line of 1 to 200 characters. */
   readonly summary: string
   readonly body: string
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
-/** An entry that is stored. Times are epoch milliseconds; `updatedAt` is there only after an update. */
+/** A stored entry. Times are epoch milliseconds; `updatedAt` is present only after an update. */
 export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
   readonly id: string
   readonly kind: string
@@ -79,18 +79,18 @@ export interface MemoryHit extends MemoryEntry {
   readonly score: number
 }
 
-/** Conditions of a search. `agentId` and `runId` say who asks. */
+/** Conditions of a search. `agentId` and `runId` name the caller. */
 export interface SearchOpts {
   /** Text to search for. Default, and `""`: the entries are ordered by recency. */
   readonly query?: string | undefined
-  /** Scopes to search. Default: all that the agent and the run see. */
+  /** Scopes to search. Default: all that the agent and its run see. */
   readonly scopes?: ReadonlyArray<MemoryScope> | undefined
   readonly agentId?: string | undefined
   readonly runId?: string | undefined
   readonly kinds?: ReadonlyArray<string> | undefined
-  /** Tags in any case, one of which the entry has. */
+  /** Tags, ignoring case, of which the entry must have at least one. */
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Most entries, 1..1,000. Default 20. */
+  /** Largest number of entries, 1..1,000. Default 20. */
   readonly limit?: number | undefined
 }
 
@@ -98,32 +98,32 @@ export interface SearchOpts {
 export interface MemoryAdapter {
   /** Name of the store. */
   readonly id: string
-  /** Stores an entry, or replaces the one of the draft's id. */
+  /** Stores an entry; a draft with an id replaces the entry of that id. */
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
   /** Returns an entry, or `null`. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries, best first, or newest first without a query: of the first 1,000 that the agent and the run see. */
+  /** Finds entries, best first or, without a query, newest first. It considers the first 1,000 that the agent and the run see. */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
     filter: Omit<SearchOpts, "query">
   ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
-  /** Forgets an entry. Returns whether it was there. */
+  /** Forgets an entry. Returns whether it existed. */
   readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Does nothing: the end of the scope that the store was made in closes it. */
+  /** Does nothing: the store is closed with the scope in which it was made. */
   readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** The agent, and its run if there is one, for whom a call is made. */
+/** The agent on whose behalf a call is made, and its run if there is one. */
 export interface Ids {
   readonly agentId?: string | undefined
   readonly runId?: string | undefined
 }
 
 /**
- * Makes drover's adapter of a store. `put`, `get` and `forget` act for the viewer, by default one who sees the whole default
- * tenant, as drover's adapter does. `search` and `list` act for the agent and the run that they name, in the viewer's tenant, and
- * show nothing that the viewer does not see. Records of scopes that drover has no name for, such as a user's, are not shown.
+ * Makes drover's adapter from a store. `put`, `get` and `forget` act for the viewer, by default one that sees the whole default tenant, as
+ * drover's adapter does. `search` and `list` act for the agent and the run that they name, in the viewer's tenant, and return nothing that
+ * the viewer does not see. Records of scopes that have no name in drover, such as a user's, are not returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -134,7 +134,7 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
   }
   return {
     id: store.name,
-    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one in, one out
+    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one draft, one result
     get: (id) =>
       Effect.map(
         store.get(viewer, [unchecked(id)]),
@@ -172,8 +172,8 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 }
 
 /**
- * Copies the entries that an adapter of drover's own lists into a store, in one write, under their ids. `filter` selects them;
- * drover lists those of a run only with its `runId`. Their time becomes `validAt`. Returns their number.
+ * Copies the entries that one of drover's own adapters lists into a store, in one write, with their ids. `filter` selects them; drover
+ * lists those of a run only if given its `runId`. Their time becomes `validAt`. Returns their number.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,
@@ -189,32 +189,32 @@ export const copyAdapter = (
     return entries.length
   })
 
-/** The viewer that drover's ids stand for; without an agent it sees global entries only. Throws a `MemoryError` for an illegal id. */
+/** Makes the viewer for drover's ids; without an agent it sees global entries only. Throws a `MemoryError` if an id is invalid. */
 export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(definedFields({ agentId, runId }))
 
-/** Makes an adapter of a new store in memory, which is gone when the scope closes. */
+/** Makes an adapter over a new store in memory, which is discarded when the scope closes. */
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter of a folder of markdown files, one of drover's own or a new one. Open until the scope closes. */
+/** Makes an adapter over a folder of Markdown files, new or written by drover. It is closed with the scope. */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
 ): Effect.Effect<MemoryAdapter, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
   adapterOf(Markdown.layer(options), viewer)
 
-/** Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` makes none. */
+/** Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` disables it. */
 export const rememberTool = (
   ids: Ids
 ): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> => toolOf("remember", ids)
-/** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` makes none. */
+/** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` disables it. */
 export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("recall", ids)
 /** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec says `allowForget`. */
 export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("forget", ids)
 
-/** Renders the memory index of an agent for its system prompt; `""` without entries. The spec says how many are shown. */
+/** Renders the memory index of an agent for its system prompt; `""` without entries. The spec limits the number of entries. */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
@@ -238,16 +238,16 @@ export const loadInstructionFiles = (
     (config) => InstructionFiles.loadInstructionFiles(cwd, config)
   )
 
-/** Stores the files of `InstructionFiles.layer` as read-only records of the tenant; those that are gone are forgotten. */
+/** Stores the files of `InstructionFiles.layer` as read-only records of the tenant, and forgets records whose files no longer exist. */
 export const seedInstructionFiles = (
   tenant?: string
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError, InstructionFiles.InstructionFiles> =>
   Effect.flatMap(InstructionFiles.InstructionFiles, (files) => files.seed(Viewer.system(tenant)))
 
-/** The ids of agents and runs that drover takes. This library takes any well-formed text, and encodes it in file names. */
+/** The pattern of drover's ids of agents and runs. This library accepts any well-formed text, and encodes it in file names. */
 export const ID_SEGMENT_RE = /^[a-zA-Z0-9_-]{1,64}$/
 
-/** Makes a document of an entry's texts for `bm25`. */
+/** Makes a document for `bm25` from an entry's texts. */
 export const buildDoc = (
   id: string,
   summary: string,
@@ -255,11 +255,11 @@ export const buildDoc = (
   tags?: ReadonlyArray<string>
 ): Bm25.Doc<string> => Bm25.buildDoc(id, { summary, body, tags })
 
-/** Returns the scopes that a search has: those it names, else `global` and `agent`, and with a `runId` also `run`. */
+/** Returns the scopes of a search: the named ones, else `global` and `agent` and, with a `runId`, also `run`. */
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
-/** Whether an entry meets the conditions of a search, its query aside. An agent's entry is met by that agent alone. */
+/** Whether an entry meets the conditions of a search other than its query. An agent's entry matches only for that agent. */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
   const asked = new Set(tags?.map((tag) => tag.toLowerCase()))
@@ -270,13 +270,13 @@ export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
     (tags === undefined || entry.tags?.some((tag) => asked.has(tag.toLowerCase())) === true)
 }
 
-/** Orders entries, last changed first, then by id, greatest first. */
+/** Orders entries: last changed first, then greatest id first. */
 export const byRecency = (
   a: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">,
   b: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">
 ): number => recencyOf(b) - recencyOf(a) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
 
-/** Groups entries by the name of their scope, each group in the order given. */
+/** Groups entries by the name of their scope; keeps the given order within each group. */
 export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
   entries: ReadonlyArray<E>
 ): { readonly [Name in MemoryScope]: ReadonlyArray<E> } => ({
@@ -287,35 +287,35 @@ export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
 
 /** A tool as data. */
 export type ToolDef = MemoryTool
-/** An event of memory; also forgotten, denied and failed writes are told. */
+/** An event of memory. Unlike drover's, also reports forgotten records, denied calls and failed writes. */
 export type HarnessEvent = MemoryEvent
 
 /** The one error of this library, with `op` and `reason`. */
 export { MemoryError } from "../domain/MemoryError.ts"
-/** Ids: the pattern of a ULID, one derived from a seed, and a new one. */
+/** The pattern of a ULID, an id that is derived from a seed, and a new id. */
 export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
 /** Renders instruction files for a system prompt; `""` without files. */
 export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
-/** An instruction file that was read. */
+/** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
-/** The spec of an agent's memory, and its hash, by which `Resume` knows that a spec has changed. */
+/** The spec of an agent's memory, and its hash, by which `Resume` detects a changed spec. */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
-/** The plugin that limits writes per turn: `writesPerTurn`, default 1, and the `toolIds` that count. */
+/** Makes the plugin that limits writes per turn: `writesPerTurn`, default 1, and the `toolIds` that count. */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
-/** The error of a run that is resumed under another spec. */
+/** The error when a run is resumed under another spec. */
 export { ResumeError } from "../harness/Resume.ts"
-/** A plugin that hears the signals of a harness and may deny tool calls. */
+/** A plugin that receives the events of a harness and may deny tool calls. */
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** A document that `buildDoc` made, and one that `bm25` ranked. */
+/** A document made by `buildDoc`, and one ranked by `bm25`. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
 /** Splits a text into its terms, words of any script. */
 export { tokenise } from "../ranking/Tokenizer.ts"
 
 const most = 1_000
 
-/** Takes an id as it is: the store checks it, and says what is wrong. */
+/** Brands an id without validation: the store validates it, with a better message. */
 const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })
 
 const draftOf = (
@@ -328,7 +328,7 @@ const draftOf = (
 
 const filterOf = ({ kinds, tags }: SearchOpts): Pick<MemoryFilter, "kinds" | "tags"> => definedFields({ kinds, tags })
 
-/** Returns drover's name of a scope; `undefined` if it has none. */
+/** Returns drover's name for a scope; `undefined` if it has none. */
 const nameOf = (scope: OurScope): MemoryScope | undefined => {
   if (scope === Global) return "global"
   const { actorId, agentId, runId, sessionId, userId } = scope
@@ -339,7 +339,7 @@ const nameOf = (scope: OurScope): MemoryScope | undefined => {
 const toEntry = ({ body, createdAt, id, kind, scope, summary, tags, updatedAt }: MemoryRecord): MemoryEntry =>
   definedFields({
     id,
-    scope: nameOf(scope) ?? "agent", // every scope that is put or shown has a name
+    scope: nameOf(scope) ?? "agent", // scopes without a name are filtered out before
     agentId: scope === Global ? undefined : scope.agentId,
     runId: scope === Global ? undefined : scope.runId,
     kind,

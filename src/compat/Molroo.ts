@@ -1,10 +1,11 @@
 /**
- * The memory of molroo's SDK: its `MemoryAdapter` over `EpisodicMemory`, in both directions, and `recallMemories`. Use it to run
- * code that was written for molroo, or to keep an adapter of your own under `EpisodicMemory`, by `layerAdapter`.
+ * The memory interface of molroo's SDK: conversions between its `MemoryAdapter` and `EpisodicMemory` in both directions, and
+ * `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`, by
+ * `layerAdapter`.
  *
- * An adapter returns promises; `run` runs their effects. What differs on purpose, and the test that holds each difference, is in
- * `docs/compat.md`: every declared filter holds, no leg of a recall shows another entity's episodes, an episode that is saved again
- * under its id is one, and a leg that fails is named in `failures`.
+ * An adapter returns promises; `run` runs their effects. `docs/compat.md` lists the deliberate differences, each with its test: every
+ * declared filter is applied, no leg (part) of a recall shows another entity's episodes, an episode that is saved again under its id is
+ * stored once, and a leg that fails is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -32,7 +33,7 @@ import * as EpisodicMemory from "../kinds/EpisodicMemory.ts"
 import * as Store from "../storage/MemoryStore.ts"
 import type { Run } from "./Promises.ts"
 
-/** Makes an adapter of a new store in memory, for one viewer. */
+/** Makes an adapter over a new store in memory, for one viewer. */
 export const InMemoryAdapter = (
   viewer: Viewer.Any,
   run: Run
@@ -43,8 +44,8 @@ export const InMemoryAdapter = (
   )
 
 /**
- * Recalls what bears on a message: episodes, those found by meaning, and reflections, with their block for the prompt. Each leg
- * shows what the viewer sees, and one that fails is named in `failures`. Is rejected only if every leg fails.
+ * Recalls the memories that bear on a message: episodes, episodes found by meaning, and reflections, with a block for the prompt. Each leg
+ * shows what the viewer sees; one that fails is listed in `failures`. Rejects only if every leg fails.
  */
 export const recallMemories = (
   message: string,
@@ -60,17 +61,17 @@ export const recallMemories = (
 
 /** Emotion as valence, arousal and dominance. */
 export type { VAD } from "../domain/Emotion.ts"
-/** An appraisal in nine dimensions, the one that is neutral, and one whose numbers are brought into their ranges. */
+/** An appraisal in nine dimensions, the neutral appraisal, and the function that clamps an appraisal to its ranges. */
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
-/** Removes the tags before a message, such as `[mood: calm]`. */
+/** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
 export { stripMetaTags } from "../domain/Message.ts"
-/** The adapter of a viewer, and the service over an adapter of your own. */
+/** Make an adapter for one viewer, and the service over an adapter of your own. */
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"
-/** Renders what was recalled as a block for a prompt, escaped; `""` where nothing was. */
+/** Renders recalled memories as an escaped block for a prompt; `""` if there are none. */
 export { buildMemoryBlock } from "../kinds/EpisodicMemory.ts"
-/** The limits of a recall, and the types of episodes that it has. */
+/** Schemas of the limits of a recall, and of the limits with the types of episodes to recall. */
 export { RecallConfig, RecallLimits } from "../kinds/EpisodicMemory.ts"
-/** The adapter, the queries that it answers, an episode, a reflection, and what was recalled. */
+/** The adapter, its queries, an episode, a reflection, and the result of a recall. */
 export type {
   Episode,
   MemoryAdapter,

@@ -1,11 +1,12 @@
 /**
- * The memories of nexus-agents: its backend of keys and values, its typed memories, graph, priorities, notes, sessions and beliefs,
- * each an adapter of a kind of ours for one viewer. Use it to run code that was written for its `IMemoryBackend` and its siblings.
+ * The memory interfaces of nexus-agents: its key-value backend, typed memories, graph, priorities, notes, sessions and beliefs, each
+ * implemented for one viewer by a kind of this library. Use it to run code that was written for its `IMemoryBackend` and similar
+ * interfaces.
  *
- * An adapter takes the service of the kind, the viewer and `run`, and returns promises. What it writes is of the viewer's own scope;
- * ids of the caller's are names within it, so that two users may have a fact of one id. What differs on purpose, and the test that
- * holds each difference, is in `docs/compat.md`: a limit of 0 is refused, an invalidated fact stays readable by `asOf`, and pruning
- * deletes only what is older than the time that is given.
+ * An adapter takes the service of the kind, the viewer and `run`, and returns promises. It writes in the viewer's own scope, and the
+ * caller's ids count within that scope only, so that two users may each have a fact with the same id. `docs/compat.md` lists the deliberate
+ * differences, each with its test: a limit of 0 is rejected, an invalidated fact can still be read by `asOf`, and pruning deletes only
+ * records older than the given time.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -35,7 +36,10 @@ import * as SemanticMemory from "../kinds/SemanticMemory.ts"
 import * as SessionMemory from "../kinds/SessionMemory.ts"
 import * as TaskMemory from "../kinds/TaskMemory.ts"
 
-/** Provides the service of every kind that has an adapter here, over one store; that of keys and values is `KeyValueMemory.layer`. */
+/**
+ * Provides the services of all kinds that have an adapter here, over one store, except for the key-value backend, which needs
+ * `KeyValueMemory.layer`.
+ */
 export const layer = Layer.mergeAll(
   AdaptiveMemory.layer,
   AgenticMemory.layer,
@@ -50,13 +54,13 @@ export const layer = Layer.mergeAll(
   TaskMemory.layer
 )
 
-/** Numbers of the four levels of importance. */
+/** The numbers of the four levels of importance. */
 export { importanceOf } from "../domain/MemoryRecord.ts"
-/** Numbers of the four levels of confidence, and the nearest level of a number. */
+/** The numbers of the four levels of confidence, and the level nearest to a number. */
 export { confidenceOf, levelOf } from "../domain/Payload.ts"
-/** The backend of a namespace for one viewer, and the copy of what a backend of your own holds. */
+/** Make the key-value backend of a namespace for one viewer, and copy the values of a backend of your own. */
 export { copyBackend, toBackend as CustomMemoryBackend } from "../kinds/KeyValueMemory.ts"
-/** The backend of keys and values, what it keeps beside a value, and an entry of `batchWrite`. */
+/** The key-value backend, the metadata of a value, and an entry of `batchWrite`. */
 export type {
   Entry as WriteOperation,
   MemoryBackend as IMemoryBackend,

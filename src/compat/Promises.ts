@@ -1,16 +1,16 @@
-/** Parts of every adapter whose system speaks in promises: the function that runs effects, and a model that answers with a promise. */
+/** Common parts of the adapters of promise-based systems: the function that runs effects, and a `Completion` over a promise-based model. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Completion from "../host/Completion.ts"
 
 /**
- * Runs an effect as a promise: `Effect.runPromise`, or that of a runtime. The library runs none by itself. A failure rejects the
- * promise with what the function makes of it; `Effect.runPromise` rejects with a `FiberFailure`, whose message is the error's.
+ * Runs an effect as a promise: `Effect.runPromise`, or that of a runtime. The library runs no effect by itself. On failure the function
+ * decides the rejection; `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 
-/** Provides a `Completion` that asks a model by promise. A rejection becomes a failure with `model`. */
+/** Provides a `Completion` over a promise-based model. A rejection becomes a failure with `model`. */
 export const completion = (
   model: string,
   ask: (prompt: Completion.Prompt) => Promise<string>

@@ -1,11 +1,10 @@
 /**
- * The memory of Strands Agents' TypeScript SDK: its `MemoryManager` over named stores of ours, for one viewer. Use it to run code
- * that was written for Strands.
+ * The memory interface of Strands Agents' TypeScript SDK: its `MemoryManager` over named stores of this library, for one viewer. Use it to
+ * run code that was written for Strands.
  *
- * `initAgent` makes a manager, whose methods return promises; `run` runs their effects. A store of the configuration is a layer
- * of ours, by default one in memory. What differs on purpose, and the test that holds each difference, is in `docs/compat.md`: a
- * wrong configuration is refused with every violation, hits of all stores are ranked together, and a search that fails in every
- * store fails.
+ * `initAgent` makes a manager, whose methods return promises; `run` runs their effects. Each configured store is a `MemoryStore` layer, by
+ * default one in memory. `docs/compat.md` lists the deliberate differences, each with its test: a wrong configuration is rejected with a
+ * list of all violations, the hits of all stores are ranked together, and a search that fails in every store fails.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -49,13 +48,13 @@ import * as Promises from "./Promises.ts"
 
 /** A named store of a manager. */
 export interface MemoryStoreConfig {
-  /** Name of the store, which no other store of the manager has. */
+  /** Name of the store, unique within the manager. */
   readonly name: string
-  /** Text about what the store holds; the descriptions of the tools include it. */
+  /** Description of the store's contents; the descriptions of the tools include it. */
   readonly description?: string | undefined
-  /** Most results of a search, where the call says none. Default 3. */
+  /** Largest number of results of a search, unless the call gives one. Default 3. */
   readonly maxSearchResults?: number | undefined
-  /** Whether the store takes writes. Default false. */
+  /** Whether the store can be written to. Default false. */
   readonly writable?: boolean | undefined
   /** Extraction from conversations: `true` for the defaults, or its options. Default: none. */
   readonly extraction?: boolean | Outbox.Options | undefined
@@ -66,59 +65,59 @@ export interface MemoryStoreConfig {
 /** The configuration of a manager. */
 export interface MemoryManagerConfig {
   readonly stores: ReadonlyArray<MemoryStoreConfig>
-  /** The tool `search_memory`, or `false` for none. Default: with its own name and description. */
+  /** Options of the tool `search_memory`; `false` for no such tool. Default: with its own name and description. */
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
-  /** The tool `add_memory`. Default: none. */
+  /** Options of the tool `add_memory`. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
-  /** Names of the stores that the tools reach. Default: all. */
+  /** Names of the stores that the tools use. Default: all. */
   readonly toolStores?: ReadonlyArray<string> | undefined
-  /** Injection, on or off, or its options. Default true. */
+  /** Injection: on, off, or its options. Default true. */
   readonly injection?: boolean | OurManager.InjectionConfig | undefined
-  /** Model that extracts, as `ModelExtractor` makes one. Default: none. */
+  /** Model for the extraction, such as `ModelExtractor` makes. Default: none. */
   readonly completion?: Layer.Layer<Completion.Completion> | undefined
-  /** Embedder of searches by meaning. Default: searches are lexical. */
+  /** Embedder for searches by meaning. Default: searches are lexical. */
   readonly embedder?: Layer.Layer<Embedder.Embedder> | undefined
 }
 
 /** A memory as a search returns it. */
 export interface MemoryEntry {
   readonly content: string
-  /** Name of the store that it was found in. */
+  /** Name of the store in which it was found. */
   readonly storeName?: string
   readonly metadata?: JsonObject
 }
 
 /** Options of a search. */
 export interface SearchOptions {
-  /** Most results from each store, 1..1,000. Default: that of each store. */
+  /** Largest number of results from each store, 1..1,000. Default: the store's own. */
   readonly maxSearchResults?: number | undefined
-  /** Names of the stores to search; `[]` is none of them. Default: all. */
+  /** Names of the stores to search; `[]` searches none. Default: all. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
 
 /** Strands' manager, for one viewer. */
 export interface MemoryManager {
-  /** Finds entries in all stores or the named ones, best first. Is rejected only if every store fails, or one is unknown. */
+  /** Finds entries in all stores or the named ones, best first. Rejects only if every store fails or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
-  /** Adds a text to all writable stores or the named ones. Is rejected with an `AggregateError` that names those that failed. */
+  /** Adds a text to all writable stores or the named ones. Rejects with an `AggregateError` that names the stores that failed. */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
   ): Promise<void>
-  /** Keeps messages of the viewer's session in every store that extracts, to be read when its trigger fires. */
+  /** Stores messages of the viewer's session in every store that extracts, until the store's trigger fires. */
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
-  /** Reads all messages that wait. Is rejected if a store could not. */
+  /** Extracts from all waiting messages. Rejects if a store fails. */
   flush(): Promise<void>
   /** Returns the tools: `search_memory`, `add_memory` if it is configured, then those of the stores. */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
-  /** Returns the text that the model is sent at the end of the last message; `""` where nothing bears on it. */
+  /** Returns the text to append to the last message for the model; `""` if no memory bears on it. */
   inject(messages: ReadonlyArray<Message>): Promise<string>
 }
 
 /**
- * Makes the manager of a viewer. What it adds is of the scope that the viewer's statements are about (`Viewer.subjectOf`), its
- * session is the viewer's `sessionId ?? runId`, else `default`. Fails with `invalid_draft` and every violation if the configuration
- * does not fit. Open until the scope closes, which reads the messages that wait.
+ * Makes the manager for a viewer. It adds entries in the scope of `Viewer.subjectOf`; its session is the viewer's `sessionId ?? runId`,
+ * else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. When the scope closes, waiting
+ * messages are extracted first.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -130,7 +129,7 @@ export const initAgent = (
     const memory = Context.get(context, MemoryService.MemoryService)
     return {
       search: async (query, { maxSearchResults, stores } = {}) => {
-        // no store means every store here, and none in Strands
+        // an empty list means every store for `manager.search`, but none for Strands
         if (stores?.length === 0) return []
         const { hits } = await run(manager.search(viewer, query, { maxSearchResults, stores }))
         return hits.map((hit) => ({
@@ -165,7 +164,7 @@ export const initAgent = (
     }
   })
 
-/** Provides the model that extracts, for `completion`: one that answers with a promise. A rejection is a failure with `model`. */
+/** Provides a model for `completion` from a function that answers with a promise. A rejection becomes a failure with `model`. */
 export const ModelExtractor = (
   { model, name = "strands" }: {
     readonly model: (prompt: Completion.Prompt) => Promise<string>
@@ -177,7 +176,7 @@ export const ModelExtractor = (
 /** Fires after every turn. */
 export const InvocationTrigger = (): ExtractionTrigger.ExtractionTrigger => ExtractionTrigger.invocation
 
-/** Fires after every n-th turn. The configuration is refused unless `turns` is a whole number, 1 or more. */
+/** Fires after every n-th turn. A configuration with `turns` other than a whole number of at least 1 is rejected. */
 export const IntervalTrigger = ({ turns }: { readonly turns: number }): ExtractionTrigger.ExtractionTrigger =>
   ExtractionTrigger.interval(turns)
 
@@ -187,25 +186,25 @@ export interface MemoryToolConfig {
   readonly description?: string | undefined
 }
 
-/** The name and the description of the tool that adds, and whether it waits for its writes. */
+/** The name and the description of the tool that adds, and whether a call waits for its writes. */
 export interface MemoryAddToolConfig extends MemoryToolConfig {
   /** Whether a call waits for its writes. Default true. */
   readonly waitForWrites?: boolean | undefined
 }
 
-/** A store of ours, each of whose calls is a viewer's. */
+/** A store of this library; each of its calls names a viewer. */
 export type MemoryStore = Store.Service
-/** The messages that a store is given as they are, with their places in the session. */
+/** The function by which a store is given messages unchanged, with their sequence numbers in the session. */
 export type AddMessagesContext = Store.Ingest
-/** Selects the messages that are read; default: all but tool calls and tool results. */
+/** Selects the messages to extract from; default: all but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>
-/** Extracts facts in place of a model: `options.customExtract` of an extraction. */
+/** Extracts facts instead of the model: `options.customExtract` of an extraction. */
 export type Extractor = NonNullable<MemoryPipeline.Options["customExtract"]>
 /** The options of injection. */
 export type { InjectionConfig as MemoryInjectionConfig } from "../harness/MemoryManager.ts"
 /** The options of extraction. */
 export type { ExtractionConfig } from "../harness/Outbox.ts"
-/** A trigger: decides when a conversation is read for memories. */
+/** A trigger: decides when memories are extracted from a conversation. */
 export type { ExtractionTrigger } from "../harness/ExtractionTrigger.ts"
 
 const layerOf = (config: MemoryManagerConfig) => {

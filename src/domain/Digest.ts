@@ -1,4 +1,7 @@
-/** Hashes, signatures and canonical JSON. `#hash` is node:crypto under Node, and plain JavaScript elsewhere (package.json, `imports`). */
+/**
+ * SHA-256, HMAC signatures, secret bytes and canonical JSON. `#hash` is node:crypto under Node, Bun and Deno, and plain JavaScript
+ * elsewhere (package.json, `imports`).
+ */
 import * as Hash from "#hash"
 
 /** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
@@ -10,17 +13,17 @@ export const sha256Bytes = (text: string): Uint8Array => Hash.sha256Bytes(text)
 /** Returns the HMAC-SHA-256 (RFC 2104) as hex digits: a signature that only a holder of `key` can make. */
 export const sign = (key: string, text: string | Uint8Array): string => Hash.sign(key, text)
 
-/** A signature of a content that comes in parts. */
+/** Computes the signature of content that arrives in parts. */
 export interface Signer {
   readonly add: (bytes: Uint8Array) => void
-  /** Returns what `sign` returns for all that was added. To be called once. */
+  /** Returns the signature of everything that was added, as `sign` would. Call it once. */
   readonly end: () => string
 }
 
-/** Makes the signature of a content that comes in parts, so that a long one can be signed with pauses. */
+/** Makes a signer, with which long content can be signed with pauses between its parts. */
 export const signer = (key: string): Signer => Hash.signer(key)
 
-/** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` calls it. */
+/** Draws `length` bytes from the operating system's cryptographic generator. For `SecureRandom` only. */
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
 /** Returns JSON text with keys sorted at every depth by UTF-16 unit. Drops `undefined`; writes numbers as `JSON.stringify` does. */
@@ -32,7 +35,7 @@ export const defaultHashFn: (text: string) => string = sha256
 const sorted = (json: unknown): unknown => {
   if (Array.isArray(json)) return json.map(sorted)
   if (typeof json !== "object" || json === null) return json
-  // entries, not assignment: a key "__proto__" stays a key
+  // fromEntries, since an assignment to the key "__proto__" would set the prototype
   return Object.fromEntries(
     Object.entries(json).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [key, sorted(value)])
   )

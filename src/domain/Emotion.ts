@@ -1,4 +1,4 @@
-/** Emotion as numbers: the three dimensions of affect (VAD) and nine dimensions of appraisal. */
+/** Emotion as numbers: an affect has three dimensions (valence, arousal, dominance: VAD), an appraisal of an event has nine. */
 import * as Schema from "effect/Schema"
 
 const Signed = Schema.Number.pipe(Schema.between(-1, 1))
@@ -26,7 +26,10 @@ export interface Appraisal extends Schema.Schema.Type<typeof Appraisal> {}
 
 const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // a Struct's keys are its fields
 
-/** Schema of the snake_case form that a model writes; reads camelCase too. Clamps numbers out of range; a missing one is neutral. */
+/**
+ * Schema that decodes an appraisal from the snake_case object that a model writes, or a camelCase one. Clamps numbers to their range;
+ * a missing dimension is neutral.
+ */
 export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: string]: number }> = Schema.transform(
   Schema.Record({ key: Schema.String, value: Schema.Number }),
   Schema.typeSchema(Appraisal),
@@ -39,7 +42,7 @@ export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: stri
 /** The neutral affect: `{ V: 0, A: 0, D: 0.5 }`. */
 export const neutral: VAD = { V: 0, A: 0, D: 0.5 }
 
-/** The neutral appraisal: 0 on a dimension of −1..1, 0.5 on one of 0..1; urgency is 0. */
+/** The neutral appraisal: 0 for a dimension of −1..1, 0.5 for a dimension of 0..1, except urgency, which is 0. */
 export const NEUTRAL_APPRAISAL: Appraisal = {
   goalRelevance: 0,
   goalCongruence: 0,
@@ -60,25 +63,25 @@ const signed = new Set<keyof Appraisal>([
   "internalStandards"
 ])
 
-/** Clamps every dimension to its range; a missing one or NaN becomes neutral. */
+/** Clamps every dimension of an appraisal to its range; a missing value or NaN becomes neutral. */
 export const clamp = (appraisal: Partial<Record<keyof Appraisal, number | undefined>>): Appraisal => {
   const clamped = { ...NEUTRAL_APPRAISAL }
   for (const name of dimensions) clamped[name] = into(signed.has(name) ? -1 : 0, appraisal[name], clamped[name])
   return clamped
 }
 
-/** Clamps each dimension of an affect to its range; a missing one or NaN becomes neutral. */
+/** Clamps every dimension of an affect to its range; a missing value or NaN becomes neutral. */
 export const clampVAD = ({ A, D, V }: Partial<Record<keyof VAD, number | undefined>>): VAD => ({
   V: into(-1, V, neutral.V),
   A: into(0, A, neutral.A),
   D: into(0, D, neutral.D)
 })
 
-/** Clamps a number to `min`..1; absent or NaN is `otherwise`. */
+/** Clamps a number to `min`..1. Returns `otherwise` for an absent value or NaN. */
 const into = (min: number, value: number | undefined, otherwise: number): number =>
   value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 
-/** Returns how alike two affects are, 0..1: one minus their distance as a share of the longest possible distance, √3. */
+/** Returns the similarity of two affects, 0..1: one minus their distance divided by the greatest possible distance, √3. */
 export const congruence = (a: VAD, b: VAD): number =>
   1 - Math.hypot((a.V - b.V) / 2, a.A - b.A, a.D - b.D) / Math.sqrt(3)
 

@@ -1,19 +1,19 @@
 /**
- * Finds JSON in a model's answer: between prose, in fences, in several blocks, or cut off at the end.
+ * Finds JSON in the answer of a model, which may surround it with prose or fences, split it into several blocks, or stop within it.
  *
  * ```text
  * Sure [see below]: {"facts": ["a", "b",]}      → {"facts": ["a", "b"]}
  * {"facts": ["a", "b"], "more": ["c", "d        → {"facts": ["a", "b"], "more": ["c"]}
  * ```
  *
- * Law: never throws, and reads each character a bounded number of times. An object or array that `JSON.parse` accepts has
- * the value that `JSON.parse` gives it, down to 100 levels.
+ * Laws: parsing never throws, and takes time linear in the length of the text. An object or array that `JSON.parse` accepts, and
+ * that is at most 100 levels deep, gets the value that `JSON.parse` returns.
  */
 
 /**
- * Returns the first 4,096 outermost objects and arrays of the text, in order. Commas before a closing bracket and
- * bare line breaks in strings are allowed. If the text or its fence ends too early, complete members and
- * items are kept; a value with none is left out.
+ * Returns the first 4,096 outermost objects and arrays of the text, in order. Accepts a comma before a closing bracket and line
+ * breaks in strings. If the text or its fence ends within a value, the complete members and items of that value are kept; a value
+ * without any is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // brackets that were open when a reading failed fail too: without this, time grows with the square
+    // a bracket that was open when parsing failed would fail again: remembering these keeps the time linear
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1
@@ -35,14 +35,14 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
-/** Most values that are read. A repeated `[]` would otherwise make 131,072 of them. */
+/** Largest number of values that are returned. The longest accepted answer could hold 131,072 times `[]`. */
 const most = 4_096
 const openArray = 91
 const openObject = 123
 const closeObject = 125
 const quote = 34
 
-/** Whether a key or the end follows the brace. Most braces of prose fail here, before anything is built. */
+/** Whether a key or a closing brace follows the brace at `at`. Cheaply rejects most braces of prose. */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
   return next === quote || next === closeObject
@@ -50,7 +50,7 @@ const isObjectAt = (text: string, at: number): boolean => {
 
 interface Reading {
   readonly value: unknown
-  /** `undefined`: no JSON starts here. */
+  /** Index after the value; `undefined` if there is no JSON at the start. */
   readonly end: number | undefined
   readonly open: ReadonlyArray<Frame>
 }
@@ -59,14 +59,14 @@ interface Frame {
   readonly start: number
   readonly close: "]" | "}"
   readonly items: Array<unknown>
-  /** Keys of an object, each at the index of its value in the items; empty for an array. */
+  /** Keys of an object: `keys[n]` belongs to `items[n]`. Empty for an array. */
   readonly keys: Array<string>
   expects: "key" | "colon" | "item" | "comma"
 }
 
-/** Deepest nesting that is read. Deeper values could overflow the stack of a reader. */
+/** Largest depth of nesting. Deeper values could overflow the stack of the code that uses them. */
 const deepest = 100
-/** The keys of every array; never written to. */
+/** The `keys` of every array frame; never written to. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -143,7 +143,7 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/** The value of a closed frame. Drops a key without a value; builds objects from entries, so `__proto__` is an ordinary key. */
+/** Returns the value of a closed frame. Drops a key without a value. Uses `fromEntries`, so that `__proto__` is an ordinary key. */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 
@@ -174,7 +174,7 @@ const endOfString = (text: string, start: number): number | undefined => {
 
 const escapes: { readonly [letter: string]: string } = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" }
 
-/** An escape that JSON does not know stands for its character: `\'` is `'`. */
+/** Replaces the escapes of a string. An escape that JSON does not define becomes its character: `\'` becomes `'`. */
 const unescaped = (raw: string): string =>
   raw.includes("\\")
     ? raw.replace(/\\(u[0-9a-fA-F]{4}|[^])/g, (_, escape: string) =>

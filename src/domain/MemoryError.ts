@@ -1,28 +1,28 @@
 /**
- * The one error of this library: `op` names the operation, `reason` the cause of failure. Catch the tag for any failure,
- * or use `catchReason` for one reason. A `cause` is for logs and never encoded.
+ * `MemoryError` is the only error type of this library: `op` names the operation that failed, `reason` says why. Catch its tag
+ * to handle every failure, or use `catchReason` to handle one reason. Its `cause` is for logs and never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { MemoryId } from "./MemoryId.ts"
 
 /**
- * Schema of the reasons for which an operation fails.
+ * Schema of the reasons why an operation fails.
  *
  * ```text
- * not_found      no such record, or none that the viewer sees: the two are not told apart
+ * not_found      there is no such record, or the viewer does not see it: the error does not say which
  * invalid_scope  a scope that is malformed, or that the viewer may not write
  * path_escape    a path that leads out of its folder
- * invalid_id     a text that is no id
+ * invalid_id     a text that is not a valid id
  * invalid_draft  a value that breaks a rule; the detail lists every violation
  * io             the disk, the database or the network failed
- * not_owned      the viewer sees the record and may not change it
- * read_only      the store, the scope or the memory of this run takes no such write
+ * not_owned      the viewer sees the record but may not change it
+ * read_only      the store, the scope or the memory of this run does not accept this write
  * conflict       the record has another revision than was expected
  * corrupt        stored data cannot be read; the detail says where
- * rate_limited   too many writes; the detail says when to try again
+ * rate_limited   too many writes; the detail says when to retry
  * model          the language model or the embedder failed, or its answer cannot be used
- * unavailable    a store, a plugin or a model is out of order
+ * unavailable    a store, a plugin or a model does not work
  * unsupported    this store or harness does not offer the operation
  * ```
  */
@@ -42,24 +42,24 @@ export const Reason = Schema.Literal(
   "unavailable",
   "unsupported"
 )
-/** A reason for which an operation fails. */
+/** A reason why an operation fails. */
 export type Reason = typeof Reason.Type
 
-/** The details of errors by reason. A reason that is not listed has no detail. */
+/** The type of `detail` for each reason. A reason that is not listed has no detail. */
 export interface Details {
-  /** Revisions: the expected one and the one found; `actual` 0 = no record. */
+  /** The revision that was expected, and the one that the record has; `actual` is 0 if there is no record. */
   readonly conflict: { readonly expected: number; readonly actual: number }
-  /** Milliseconds until a retry may succeed; null = until the next turn. */
+  /** Milliseconds until a retry may succeed; null if it may succeed in the agent's next turn only. */
   readonly rate_limited: { readonly retryAfter: number | null }
-  /** A path within the store, or a table and key; never absolute. */
+  /** Location of the corrupt data: a path relative to the store's folder, or a table and key. */
   readonly corrupt: { readonly location: string }
-  /** Every violation, not the first. */
+  /** Every violation that was found, not the first only. */
   readonly invalid_draft: { readonly issues: readonly [string, ...Array<string>] }
 }
 /** The detail of an error with the reason `R`; `undefined` if the reason has none. */
 export type DetailOf<R extends Reason> = R extends keyof Details ? Details[R] : undefined
 
-/** Schemas of the details by reason. */
+/** Schemas of `Details`. */
 export const details = {
   conflict: Schema.Struct({ expected: Schema.Int, actual: Schema.Int }),
   rate_limited: Schema.Struct({ retryAfter: Schema.NullOr(Schema.NonNegativeInt) }),
@@ -67,7 +67,7 @@ export const details = {
   invalid_draft: Schema.Struct({ issues: Schema.NonEmptyArray(Schema.String) })
 } satisfies { readonly [R in keyof Details]: Schema.Schema.All & { readonly Type: Details[R] } }
 
-/** The error of every operation. Its message may be shown to people; it never quotes the input. */
+/** The error of every operation. Its message may be shown to people, and never quotes the input. */
 export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/MemoryError")("MemoryError", {
   op: Schema.String,
   reason: Reason,
@@ -75,7 +75,7 @@ export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/Memory
   id: Schema.optional(MemoryId),
   detail: Schema.optional(Schema.Union(details.conflict, details.rate_limited, details.corrupt, details.invalid_draft))
 }) {
-  /** Whether the same call, made again, may succeed. */
+  /** Whether a retry of the same call may succeed. */
   get isRetryable(): boolean {
     return this.reason === "io" || this.reason === "unavailable" || this.reason === "rate_limited" ||
       this.reason === "conflict" || this.reason === "model"
@@ -88,7 +88,7 @@ export interface For<R extends Reason> extends MemoryError {
   readonly detail: DetailOf<R>
 }
 
-/** The fields of an error that `make` takes; `detail` where the reason has one. */
+/** The fields from which `make` makes an error; `detail` is required if the reason has one. */
 export type ErrorFields<R extends Reason> =
   & { readonly op: string; readonly message: string; readonly id?: MemoryId | undefined; readonly cause?: unknown }
   & (R extends keyof Details ? { readonly detail: DetailOf<R> } : unknown)
@@ -98,10 +98,10 @@ export const make = <const R extends Reason>(reason: R, fields: ErrorFields<NoIn
   const { cause, ...rest } = fields
   const error = new MemoryError({ ...rest, reason })
   if (cause !== undefined) Object.defineProperty(error, "cause", { value: cause, enumerable: false })
-  return error as For<R> // `ErrorFields<R>` demanded the detail that `R` has
+  return error as For<R> // `ErrorFields<R>` required the detail that `R` has
 }
 
-/** Recovers from one reason and lets every other failure pass. */
+/** Recovers from failures with one reason; every other failure passes through. */
 export const catchReason = <R extends Reason, A2, E2, R2>(
   reason: R,
   f: (error: For<R>) => Effect.Effect<A2, E2, R2>
@@ -109,12 +109,12 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
-/** Most attempts after the first one: more than a record has concurrent writers. */
+/** Largest number of retries: more than a record has concurrent writers, each of which can cause one conflict. */
 const attempts = 1_000
 
 /**
- * Retries an effect while it fails with `conflict`, at most 1,000 times, with a turn of the event loop between attempts. The
- * effect must read again what another writer may have changed. Fails with the last `conflict`.
+ * Retries an effect while it fails with `conflict`, at most 1,000 times, and lets the event loop run between attempts. The effect
+ * must itself read again what another writer may have changed. Fails with the last `conflict`.
  *
  * @internal
  */

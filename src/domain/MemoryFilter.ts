@@ -1,4 +1,4 @@
-/** Filters and queries of records, and the results and pages that answer them. */
+/** Filters select records to list, queries select and rank records to search; `Page` and `SearchResult` are their results. */
 import * as Schema from "effect/Schema"
 import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
@@ -12,65 +12,65 @@ import type { Json, JsonObject } from "./Payload.ts"
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
-/** Schema of a condition on the value at a path. `gte` and `lt` compare values of the same type only. */
+/** Schema of a condition on the value at a path. `gte` and `lt` hold only for a value of the same type as the bound. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
     in: Schema.NonEmptyArray(Scalar),
-    /** Whether a record without a value at the path passes, too. Default false. */
+    /** Whether the condition also holds for a record without a value at the path. Default false. */
     orAbsent: Schema.optional(Schema.Boolean)
   }),
   Schema.Struct({ gte: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ lt: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ exists: Schema.Boolean }),
-  /** Lower and upper bound, both inclusive. */
+  /** The value is a number within the bounds, both inclusive. */
   Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
-  /** A value is present, and differs from this one. */
+  /** The record has a value at the path, and it differs from this one. */
   Schema.Struct({ ne: Scalar })
 )
 
 /** Schema of a limit: a whole number, 1..1,000. */
 export const Limit = Schema.Int.pipe(Schema.between(1, 1000))
 
-/** Schema of a query of beliefs. */
+/** Schema of a query for beliefs, for `BeliefMemory`. */
 export const BeliefQuery = Schema.Struct({
-  /** Parts of a belief, compared exactly. */
+  /** Subject, predicate and domain that a belief must have, compared exactly. */
   subject: Schema.optional(Schema.String),
   predicate: Schema.optional(Schema.String),
   domain: Schema.optional(Schema.String),
-  /** Least confidence, 0..1, inclusive. Default 0. `confidenceOf` names levels. */
+  /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` gives the numbers of the named levels. */
   minConfidence: Schema.optional(Unit),
-  /** Whether closed beliefs, superseded or ended, are returned too. Default false. */
+  /** Whether beliefs that were superseded or have ceased to be true are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
-  /** Order by confidence, time of retention or time of the last change. Default `confidence`; ties are newest first. */
+  /** Field to order by: confidence, time of creation or time of the last change. Default `confidence`; ties are newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
-  /** Direction. Default `desc`: surest, or newest, first. */
+  /** Direction of the order. Default `desc`: the most confident, or the newest, first. */
   order: Schema.optional(Schema.Literal("asc", "desc")),
   /** Most beliefs to return, 1..1,000. Default: all. */
   limit: Schema.optional(Limit)
 })
-/** Conditions that a belief has to meet, all of them, and the order and number of the results. */
+/** Conditions that a belief must meet, all of them, and the order and number of the results. */
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
-  /** Narrows to this scope and what is narrower; never widens what the viewer sees. */
+  /** Selects records of this scope and of narrower ones (`matchesScope`), among those that the viewer sees. */
   scope: Schema.optional(MemoryScope),
   kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
-  /** Tags of which a record has at least one, in any case of letters. */
+  /** Tags of which a record must have at least one, regardless of case. */
   tags: Schema.optional(Schema.Array(Tag)),
   ids: Schema.optional(Schema.Array(MemoryId)),
   createdAt: Schema.optional(Range),
   validAt: Schema.optional(Range),
   minImportance: Schema.optional(Unit),
-  /** Highest trust number, the least trusted, that passes. Default 3: all. */
+  /** Highest trust number (least trusted) that a record may have. Default 3: every record passes. */
   maxTrust: Schema.optional(Trust),
-  /** Time at which a record must be true, epoch ms; a record that was closed later passes. Default now. */
+  /** Time at which a record must be true, epoch ms: from its `validAt` until before its `invalidAt`. Default now. */
   asOf: Schema.optional(Millis),
-  /** Whether records that have ceased to be true by then pass, too. Default false. */
+  /** Whether records that ceased to be true before that time pass, too. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
-   * Conditions by dotted path below `data`, `metadata` or `scope`; all must hold. `{ "data.subject": { eq: "Ada" } }`, or, for
-   * records outside any session, `{ "scope.sessionId": { exists: false } }`.
+   * Conditions by path: keys joined by dots, of which the first is `data`, `metadata` or `scope`. All conditions must hold.
+   * Examples: `{ "data.subject": { eq: "Ada" } }`; `{ "scope.sessionId": { exists: false } }` for records of no session.
    */
   where: Schema.optional(
     Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata|scope)\../)), value: Condition })
@@ -79,16 +79,16 @@ const filter = {
   limit: Schema.optional(Limit)
 }
 
-/** Schema of an opaque position in a list. Valid for the same viewer and filter only. */
+/** Schema of an opaque cursor of a list. Valid for the same viewer and filter only. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
-/** Schema of a filter: the clauses that a record must satisfy. Results are in the order of `MemoryRecord.byRecency`. */
+/** Schema of a filter: a record must satisfy all of its fields. Results are in the order of `MemoryRecord.byRecency`. */
 export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
-   * Lists the trash instead of live records: forgotten records that the viewer can restore, last forgotten first. Closed
-   * records are among them, unless `asOf` says when they have to be true. Works in `list` and `stream` only: a search refuses
-   * it with `invalid_draft`. Default false.
+   * Lists forgotten records that the viewer can restore, instead of live records; the most recently forgotten first. Without
+   * `asOf`, these include records that have ceased to be true. Works in `list` and `stream` only: a search fails with
+   * `invalid_draft`. Default false.
    */
   forgotten: Schema.optional(Schema.Boolean),
   after: Schema.optional(Cursor)
@@ -96,20 +96,20 @@ export const MemoryFilter = Schema.Struct({
 /** A filter, as its schema decodes it. */
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** A weight, 0..1,000,000; 0 switches its part off. */
+/** Schema of a weight, 0..1,000,000; 0 switches the weighted part off. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
-/** Schema of the weights of a score, relative to one another. Default: `lexical`, `vector`, `conversation`, `ranker`, `graph`; the rest 0. */
+/** Schema of the weights of the parts of a score, relative to one another. Parts whose default is not stated have weight 0. */
 export const Weights = Schema.partial(Schema.Struct({
   /** Weight of the match by words. Default 1. */
   lexical: Weight,
-  /** Weight of the match by vectors. Default: that of the embedding, else .4. */
+  /** Weight of the match by vectors. Default: the embedding's `weight`, else .4. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** Weight of the turns around a turn and of its session. Default 1; no effect on records without a session. */
+  /** Weight of the neighbouring messages of a record and of its session. Default 1; no effect on records without a session. */
   conversation: Weight,
-  /** Weight of everything that ranks a match but its words: conversation, speaker, times, form. Default 1; 0: BM25 alone. */
+  /** Weight of all signals of the ranker besides words: conversation, speaker, times, form of the text. Default 1; 0: BM25 alone. */
   ranker: Weight,
   /** Weight of links in `GraphMemory.search`. Default 1; a store's own search follows no links. */
   graph: Weight,
@@ -118,11 +118,11 @@ export const Weights = Schema.partial(Schema.Struct({
 /** Weights, as their schema decodes them. */
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
-/** Schema of a vector: finite numbers, at least one. One loop checks them; a parser for each would cost more than a search. */
+/** Schema of a vector: finite numbers, at least one. Checks them in a loop, since Schema's parser per number costs more than a search. */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
     if (!Array.isArray(input)) return false
-    for (let n = 0; n < input.length; n++) if (!Number.isFinite(input[n])) return false // an element may be missing
+    for (let n = 0; n < input.length; n++) if (!Number.isFinite(input[n])) return false // `every` would skip holes in a sparse array
     return input.length > 0
   },
   {
@@ -135,9 +135,9 @@ const Vector = Schema.declare(
 export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
-  /** Cosine up to which texts count as unrelated, 0 to below 1. Default 0. Applies to a search by words and vectors. */
+  /** Cosine at or below which a record is not found by vector, 0 to below 1; `hybrid` counts cosines from it. Default 0. */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
-  /** Weight of the vectors, unless the query names one. Default .4. */
+  /** Weight of the match by vectors, if the query's `weights.vector` is absent. Default .4. */
   weight: Schema.optional(Weight)
 })
 /** An embedding, as its schema decodes it. */
@@ -146,7 +146,7 @@ export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 /** Schema of a query: a filter, the text or vector to search for, and how hits are scored and cut. */
 export const MemoryQuery = Schema.Struct({
   ...filter,
-  /** Text to search for. If absent, records are ordered by recency; a text without a usable token has no lexical hits. */
+  /** Text to search for. If absent, records are ordered by recency. A text without any term has no lexical hits. */
   text: Schema.optional(Schema.String),
   embedding: Schema.optional(Embedding),
   /** Retrievers to use. Default `hybrid` with an embedding, else `lexical`. */
@@ -154,11 +154,11 @@ export const MemoryQuery = Schema.Struct({
   /** Lowest normalised score of a hit, 0..1, inclusive. */
   minScore: Schema.optional(Unit),
   weights: Schema.optional(Weights),
-  /** Affect to compare records with, used if `weights.emotion` > 0. */
+  /** Affect that the affect of records is compared with; used if `weights.emotion` > 0. */
   emotion: Schema.optional(VAD),
-  /** Most tokens of all hits, of about four characters each; hits beyond it are cut, after `limit`. */
+  /** Most tokens of all hits together, at four characters each. Hits that exceed it are left out, after `limit` is applied. */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Whether near-duplicates of a better hit are left out and counted in `leftOut.folded`. Default true. */
+  /** Whether a hit that nearly repeats a better one is left out, and counted in `leftOut.folded`. Default true. */
   fold: Schema.optional(Schema.Boolean),
   /** Whether each hit carries its `explanation`. Default false. */
   explain: Schema.optional(Schema.Boolean),
@@ -173,25 +173,25 @@ export const Hit = Schema.Struct({
   record: MemoryRecord,
   /** Normalised score, 0..1; comparable within one result. */
   score: Unit,
-  /** The part of a body of more than 2,000 characters that bears on the query, and its start in the body, in UTF-16 units. */
+  /** The passage that fits the query best, of a body of more than 2,000 characters; `start` is its offset in UTF-16 units. */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
-  /** Contribution of each leg and factor to the score; present with `explain`. */
+  /** Contribution of each retriever and factor to the score; present if the query has `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
-  /** Name of the federated store that the hit is from; `alsoIn` names others that have it. */
+  /** Name of the member store of a federation that holds the hit; `alsoIn` names other members that hold the record. */
   store: Schema.optional(Schema.String),
   alsoIn: Schema.optional(Schema.Array(Schema.String))
 })
 /** A hit, as its schema decodes it. */
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 
-/** Returns the text of a hit's body to show: the passage, if there is one, else the body. */
+/** Returns the text of a hit to show: the passage, if there is one, else the whole body. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text of a hit that a tool shows: the summary, unless it is derived, and the passage or the body. */
+/** Returns the text of a hit that a tool shows: the summary, unless derived from the body, then the passage or the whole body. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
-/** Schema of the result of a search: hits, best first (ties: newest, then id), and counts of hits left out. */
+/** Schema of the result of a search: hits, best first (ties: newest first, then by id), and the numbers of hits left out, by cause. */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
   leftOut: Schema.Struct({
@@ -199,21 +199,21 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * `false`: `limit` is a lower bound. An index reads the records of up to 2,048 matches. Beyond that it reads the most
-     * promising, if `ids`, `createdAt`, `validAt`, `minImportance`, `where`, or weights with a `minScore` need the record; the
-     * hits and their scores are the same as if it had read all. A store that cannot read every match, such as a database,
-     * may also have missed some of the best.
+     * `false`: `limit` is a lower bound of the matches beyond the limit. An index reads the records of up to 2,048 matches. If there
+     * are more, and `ids`, `createdAt`, `validAt`, `minImportance`, `where`, or weights with a `minScore` need the record, it reads
+     * the most promising only; hits and scores are as if it had read all. A store that cannot read every match, such as a
+     * database, may also have missed some of the best.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
-   * Probability that a record answers the text, 0..1; present if the query asks for it. Calibrated on questions of which half
-   * have no answer (docs/retrieval.md). Uses words, speaker and ranker only: absent without a text and in mode `vector`.
+   * Probability that some record of the store answers the query, 0..1; present if the query has `confidence`. Calibrated on
+   * questions of which half have no answer (docs/retrieval.md). Does not use vectors: absent without a text and in mode `vector`.
    */
   confidence: Schema.optional(Unit),
-  /** Number of records that had no vector of the model yet; present with the vector leg. */
+  /** Number of records that have no vector of the model yet; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Legs or stores that gave no answer. */
+  /** Failures of parts of the search; `leg` names the retriever or the member store that failed. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -221,7 +221,7 @@ export interface SearchResult extends Omit<Schema.Schema.Type<typeof SearchResul
   readonly hits: ReadonlyArray<Hit>
 }
 
-/** A page of a list, and the cursor of the next one. */
+/** A page of a list, and the cursor of the next page. */
 export interface Page<out A> {
   readonly items: ReadonlyArray<A>
   /** Absent on the last page. */
@@ -231,7 +231,7 @@ export interface Page<out A> {
 export const Page = <A, I, R>(item: Schema.Schema<A, I, R>) =>
   Schema.Struct({ items: Schema.Array(item), next: Schema.optional(Cursor) })
 
-/** Schema of the reasons for which a record is not among the hits, in the order in which they are checked. */
+/** Schema of the reasons why a record is not among the hits, in the order in which they are checked. */
 export const Absence = Schema.Literal(
   "absent",
   "expired",
@@ -250,10 +250,10 @@ export const Absence = Schema.Literal(
   "beyond_limit",
   "beyond_budget"
 )
-/** A reason for which a record is not among the hits. */
+/** A reason why a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** Sentences on a record that is no hit, by reason, each as the end of one that begins with the record. */
+/** Explanations of each reason for people, to be shown after the name of the record. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
@@ -273,7 +273,7 @@ export const absences: Readonly<Record<Absence, string>> = {
   beyond_budget: "there are better hits, which take up the budget"
 }
 
-/** The parts of a record that a filter looks at. */
+/** The fields of a record that a filter reads. */
 export type Filtered = Pick<
   MemoryRecord,
   | "id"
@@ -289,15 +289,15 @@ export type Filtered = Pick<
   | "invalidAt"
 >
 
-/** Makes the predicate of a filter. Ignores viewer, expiry, `forgotten`, limit and cursor. `now` is as in `absenceIn`. */
+/** Makes the predicate of a filter. Ignores viewer, expiry, `forgotten`, limit and cursor. For `now` see `absenceIn`. */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
   return (record) => absence(record) === undefined
 }
 
 /**
- * Makes a function that returns the first clause of the filter that excludes a record. Without `now` and `asOf`, validity is
- * not checked: the library itself is shown every record.
+ * Makes a function that returns why the filter excludes a record, the first reason only. `now` is in epoch ms; `undefined` is for
+ * the library itself, which also sees records that are not true now: without `now` and `asOf`, validity is not checked.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -308,7 +308,7 @@ export const absenceIn = (
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
-    const [root, ...keys] = path.split(".") // once for a filter, since splitting costs more than reading
+    const [root, ...keys] = path.split(".") // split once per filter, since splitting costs more than looking a value up
     return (record: Filtered) => holds(condition, valueAt(record, root, keys))
   })
   return (record) => {
@@ -327,7 +327,7 @@ export const absenceIn = (
   }
 }
 
-/** Conditions under which a record's scope is no narrower: it has no id that `scope` lacks. Values do not count. @internal */
+/** Conditions that hold for records whose scope has no id that `scope` lacks. They do not compare the values of ids. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
@@ -350,13 +350,13 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
   return typeof value === typeof condition.lt && value! < condition.lt
 }
 
-/** Reads own keys only, since a path is the caller's text. */
+/** Returns the value at a path. Reads own properties only, since the path is untrusted text. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
-  // a scope is JSON: strings under names, or Global, which has none
-  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // the pattern admits no other root
+  // the casts: a scope is JSON, a string or an object of strings
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` allows no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as JsonObject)[key] // an array is read by its index
+    value = (value as JsonObject)[key] // `key` is an index if the value is an array
   }
   return value
 }

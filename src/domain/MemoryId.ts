@@ -1,10 +1,10 @@
-/** Ids of records: ULIDs of 26 Crockford characters, minted from `Clock` and `Random` or derived from content. */
+/** Ids of records: ULIDs, 26 characters of Crockford's base 32. An id is generated from `Clock` and `Random`, or derived from a text. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { sha256Bytes } from "./Digest.ts"
 
-/** Pattern of a ULID in upper case; its first digit is not bounded. */
+/** Matches a ULID in upper case. Accepts any first character, although a ULID of a valid time begins with `0`..`7`. */
 export const ULID_RE = /^[0-9A-HJKMNP-TV-Z]{26}$/
 
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -18,20 +18,20 @@ export const MemoryId = Schema.String.pipe(
 /** The id of a record. */
 export type MemoryId = typeof MemoryId.Type
 
-/** Makes an id from a literal. Throws on anything but a ULID; decode `MemoryId` for text from outside. */
+/** Makes an id from a literal in the code. Throws if it is not a ULID; for text from elsewhere, decode with the schema `MemoryId`. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
-/** Mints a ULID at the clock's time. Not monotonic: a store mints with its own last id. */
+/** Generates a ULID at the clock's time. Not monotonic within a millisecond; a store uses an `IdGenerator`, whose ids always increase. */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
- * Mints a ULID above `last`: `last` plus one within one millisecond, or if the clock went back.
- * Ten characters of time, sixteen of randomness (github.com/ulid/spec).
+ * Generates a ULID greater than `last`: ten characters of time and sixteen of randomness (github.com/ulid/spec). If the clock's
+ * millisecond is that of `last` or earlier, the result is `last` plus one.
  */
-export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => minted(() => last, (id) => id)
+export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
-/** Mints an id above the last one. Reads and keeps the last one in the step that makes the id, so no other call mints in between. */
-const minted = (
+/** Generates an id greater than the last one. Reads and replaces the last id in one synchronous step: concurrent calls cannot collide. */
+const mintAbove = (
   last: () => MemoryId | undefined,
   keep: (id: MemoryId) => MemoryId
 ): Effect.Effect<MemoryId> =>
@@ -42,10 +42,12 @@ const minted = (
       return known !== undefined && now <= known.slice(0, 10) ? keep(increment(known)) : undefined
     }
     const id = next()
-    return id !== undefined ? Effect.succeed(id) : Effect.map(drawn, (random) => next() ?? keep(unsafe(now + random)))
+    return id !== undefined
+      ? Effect.succeed(id)
+      : Effect.map(randomPart, (random) => next() ?? keep(unsafe(now + random)))
   })
 
-const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
+const randomPart: Effect.Effect<string> = Effect.randomWith((random) =>
   Effect.map(
     Effect.replicateEffect(random.nextIntBetween(0, 32), 16),
     (digits) => digits.map((digit) => alphabet[digit]).join("")
@@ -53,26 +55,26 @@ const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
 )
 
 /**
- * A source of new ids: each is greater than the last one of its tenant, whichever store minted that one.
+ * Generates ids that increase within each tenant, also if several stores share the generator.
  *
- * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
- * between two ids does not reveal how much other tenants wrote in between.
+ * Each tenant has a sequence of its own, which starts at a random number in each millisecond. So the difference between two ids
+ * of a tenant does not reveal how much other tenants wrote in between.
  *
  * @internal
  */
 export interface IdGenerator {
-  /** Mints an id that is greater than every earlier one of the tenant. */
+  /** Generates an id that is greater than every earlier one of the tenant. */
   readonly next: (tenant: string) => Effect.Effect<MemoryId>
 }
 
 /**
- * Number of tenants whose last id is remembered, the most recent ones. Any other tenant starts above every dropped id, in
- * case the clock goes back.
+ * Number of tenants whose last id is kept; the least recently used one is dropped first. A tenant that is not kept starts above
+ * every id that was dropped, so its ids increase even if the clock goes back.
  */
 const capacity = 10_000
 
 /**
- * Makes a source of ids that has minted none yet.
+ * Makes a generator that has generated no id yet.
  *
  * @internal
  */
@@ -91,12 +93,12 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
     return id
   }
   return {
-    next: (tenant) => minted(() => lasts.get(tenant) ?? dropped, (id) => keep(tenant, id))
+    next: (tenant) => mintAbove(() => lasts.get(tenant) ?? dropped, (id) => keep(tenant, id))
   }
 })
 
 /**
- * The source of ids that stores built together share, so that their ids have one order per tenant. Default: none shared.
+ * The generator that the member stores of a federation share, so that their ids increase together. Default: each store has its own.
  *
  * @internal
  */
@@ -115,7 +117,7 @@ export const stableId = (seed: string): MemoryId => {
 /** Derives the id of an imported record: `stableId("<system>:" + id)`. The original id belongs in `source.reference`. */
 export const foreign = (system: string, id: string): MemoryId => stableId(`${system}:${id}`)
 
-const unsafe = (id: string): MemoryId => id as MemoryId // made of the alphabet, 26 long
+const unsafe = (id: string): MemoryId => id as MemoryId // callers pass 26 characters of `alphabet`
 
 const encodeTime = (millis: number): string => {
   let rest = millis
@@ -128,7 +130,7 @@ const encodeTime = (millis: number): string => {
 }
 
 const increment = (id: MemoryId): MemoryId => {
-  let end = 25 // the last digit that can still grow
+  let end = 25 // index of the last digit that is not Z
   while (id[end] === "Z") end--
   return unsafe(id.slice(0, end) + alphabet[alphabet.indexOf(id[end]!) + 1] + "0".repeat(25 - end))
 }

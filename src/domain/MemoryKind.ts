@@ -1,4 +1,4 @@
-/** Kinds of memory: how each is validated, deduplicated, ranked and capped. Add kinds of your own with `layer`. */
+/** Kinds of memory. A kind defines how its records are validated, deduplicated, ranked and capped. Add your own kinds with `layer`. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -6,22 +6,22 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
-/** Schema of a kind's name: `[a-z][a-z0-9_-]{0,63}`. Records of an unknown kind are kept, ranked as `entry` and not validated. */
+/** Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A record of an unknown kind is stored unvalidated and ranked as `entry`. */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
 /** A kind of memory, as stores and rankers use it. Make one with `make`. */
 export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly name: N
   readonly schema: Schema.Schema<A, any>
-  /** Whether equal live records of one scope are stored once. Default false. */
+  /** Whether a draft that equals a live record of the same scope is not stored again. Default false. */
   readonly dedupe: boolean
-  /** Importance of a draft that names none, 0..1. Default 0.5. */
+  /** Importance of a draft that does not set it, 0..1. Default 0.5. */
   readonly importance: number
-  /** Time after which recency has halved; it never falls below .1. Infinite = does not fade. Default 30 days. */
+  /** Time in which the recency score of a record halves; the score never falls below .1. Infinite: it stays 1. Default 30 days. */
   readonly halfLife: Duration.Duration
-  /** Most live records per exact scope; beyond it the least important, then the oldest are dropped. Default none. */
+  /** Largest number of live records per exact scope; the least important, then the oldest, are dropped beyond it. Default: no limit. */
   readonly cap: number | undefined
-  /** Whether records of the kind are in the memory index. Default true. */
+  /** Whether records of the kind are listed in the memory index that a model is shown. Default true. */
   readonly shown: boolean
 }
 
@@ -40,7 +40,7 @@ export interface Options<N extends string, A> {
 /** Makes a kind from its options. */
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any), // A is its default, JsonObject, if there is no schema
+  schema: options.schema ?? (Payload.JsonObject as any), // A is JsonObject, its default, if there is no schema
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),
@@ -120,7 +120,7 @@ export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", s
 /** A note: plain text, to which `AgenticMemory` adds the attributes of `Payload.Note`. */
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
-/** The kinds in force, by name. Default: the seventeen kinds of this module. A reference, so it never appears in `R`. */
+/** The registered kinds, by name. Default: the seventeen kinds of this module. A `Context.Reference`, so it never appears in `R`. */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>
     new Map([
@@ -144,7 +144,7 @@ export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
     ].map((kind) => [kind.name, kind]))
 }) {}
 
-/** Adds kinds to those in force, or replaces the ones of the same name. Provide it to the store. */
+/** Registers kinds; one with the name of a registered kind replaces it. Provide this layer to the store. */
 export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =>
   Layer.effect(
     Kinds,
@@ -155,6 +155,6 @@ export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =
       ]))
   )
 
-/** Returns the kind of that name; if there is none, one that is ranked as `entry` and takes any JSON object. */
+/** Returns the kind of that name. For an unknown name, returns a kind that is ranked as `entry` and accepts any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>
   kinds.get(name) ?? { ...entry, name, schema: Payload.JsonObject }

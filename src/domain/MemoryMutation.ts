@@ -1,41 +1,44 @@
 /**
- * Mutations, which are changes as data: a store applies them in a batch, a pipeline proposes them, a receipt undoes them. The
- * module also has the changes that a store publishes.
+ * A mutation describes one change of a store as data: a pipeline proposes mutations, a store applies them in a batch, and the
+ * receipt of a batch holds those that undo it. `StoreChange` is an event that a store publishes after a change.
  */
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
-/** Revision that the record must have, else the mutation fails with `conflict`; 0: there must be no record. */
+/** Revision that the record must have, or 0 if the record must not exist; otherwise the mutation fails with `conflict`. */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
-/** Schema of a mutation that creates a record, or replaces the one with the draft's id. */
+/** Schema of a mutation that creates a record, or replaces the record that has the draft's id. */
 export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 /** Schema of a mutation that patches a record. */
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
-/** Forgets a record and leaves a tombstone, which `Restore` takes back until compaction erases it. With `purge`, erases both. */
+/**
+ * Schema of a mutation that forgets a record. Leaves a tombstone, from which `Restore` can bring the record back until compaction
+ * erases it. With `purge`, erases the record and any tombstone of it.
+ */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
   purge: Schema.optional(Schema.Boolean),
   ifRevision
 })
 /**
- * Restores the content of an earlier revision as a new revision; 0 forgets the record. A tombstone counts as a revision and
- * holds what was forgotten. `undo` is made of these.
+ * Schema of a mutation that writes the content of an earlier revision as a new revision; revision 0 forgets the record. A tombstone
+ * counts as a revision and holds the forgotten content. Undo is made of these mutations.
  */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 
 /** Schema of a mutation. */
 export const MemoryMutation = Schema.Union(Put, Update, Forget, Restore)
-/** A mutation: one change as data. */
+/** A mutation, one change of a store as data. */
 export type MemoryMutation = typeof MemoryMutation.Type
 
-/** Origin and trust of a batch. The code that writes sets it once per batch; a draft, a tool or a file cannot. */
+/** Origin and trust level of the records of a batch. The calling code sets them; a draft, a tool or a file cannot. */
 export interface Provenance {
   /** Origin of the records. Default `user`. */
   readonly origin?: Origin | undefined
-  /** Trust of the records. Default 1. */
+  /** Trust level of the records. Default 1. */
   readonly trust?: Trust | undefined
 }
 
@@ -46,7 +49,7 @@ export const Outcome = Schema.Literal("created", "updated", "duplicate", "forgot
 export const Applied = Schema.Struct({
   id: MemoryId,
   outcome: Outcome,
-  /** Revision before the mutation; 0 = no record. */
+  /** Revision before the mutation; 0 if there was no record. */
   before: Schema.NonNegativeInt,
   record: Schema.optional(MemoryRecord)
 })
@@ -54,8 +57,8 @@ export const Applied = Schema.Struct({
 export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
- * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record has
- * changed since. Skips a created record that has expired.
+ * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record was changed
+ * again since. Skips records that the batch created and that have expired at `now`, epoch ms.
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
@@ -71,17 +74,17 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
   > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
 }
 
-/** The writer: `here` is this store, `there` another process or an editor. */
+/** Writer of a change: `here` is this store, `there` is another process or an editor. */
 const by = Schema.Literal("here", "there")
 
-/** Schema of the change that a record was written. */
+/** Schema of the event that a record was written. */
 export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by })
-/** Schema of the change that a record was forgotten. */
+/** Schema of the event that a record was forgotten. */
 export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
-/** Schema of a place that could not be read, and is left as it is. The error is `corrupt`, with the location. Only `System` sees it. */
+/** Schema of the event that stored data could not be read and was left unchanged. Its error is `corrupt`. Only `System` receives it. */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
 
-/** Schema of a change that a store publishes: its own write, an edit from outside, or a place that it could not read. */
+/** Schema of an event that a store publishes: a record written or forgotten, here or elsewhere, or stored data that is corrupt. */
 export const StoreChange = Schema.Union(Written, Forgotten, Issue)
-/** A change that a store publishes. */
+/** An event that a store publishes after a change. */
 export type StoreChange = typeof StoreChange.Type

@@ -1,4 +1,4 @@
-/** The record: the one model of every memory. A kind gives the type of its `data`. */
+/** The record in which every memory is stored, whatever its kind. The kind determines the type of the field `data`. */
 import type * as FastCheck from "effect/FastCheck"
 import type * as Order from "effect/Order"
 import * as Schema from "effect/Schema"
@@ -15,7 +15,7 @@ export const Unit = Schema.Number.pipe(Schema.between(0, 1))
 /** Schema of a revision: a whole number from 1. */
 export const Revision = Schema.Int.pipe(Schema.positive())
 
-// full Unicode, where Schema's own generator knows ASCII only
+// Schema's own generator produces ASCII only
 const generate = (fc: Pick<typeof FastCheck, "fullUnicodeString">, min: number, max: number, line: boolean) =>
   fc.fullUnicodeString({ minLength: min, maxLength: Math.min(max, 60) })
     .filter((text) => text.length >= min && text.length <= max && !(line && /[\r\n]/.test(text)))
@@ -31,7 +31,7 @@ export const Summary = Schema.String.pipe(
   message: () => "expected one line of 1..200 characters",
   arbitrary: () => (fc) => generate(fc, 1, 200, true)
 })
-/** Longest body in UTF-16 units. A body of origin `file` may have up to `maxFileBody`. */
+/** Longest body of a record, in UTF-16 units. A record of origin `file` may have up to `maxFileBody`. */
 export const maxBody = 65_536
 /** Longest body of a record of origin `file`, in UTF-16 units. */
 export const maxFileBody = 1_048_576
@@ -63,7 +63,7 @@ export const Tag = Schema.String.pipe(
   message: () => "expected one line of 1..64 characters",
   arbitrary: () => (fc) => generate(fc, 1, 64, true)
 })
-/** Most tags of a record. */
+/** Largest number of tags of a record. */
 export const maxTags = 32
 /** Schema of the tags of a record, at most `maxTags`. */
 export const Tags = Schema.Array(Tag).pipe(Schema.maxItems(maxTags))
@@ -75,27 +75,27 @@ const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) =>
   arbitrary: () => (fc) => generate(fc, 0, 1_024, false)
 })
 
-/** Schema of an origin: the way by which a record came into the store. */
+/** Schema of an origin: how a record came into the store. */
 export const Origin = Schema.Literal("user", "agent", "pipeline", "instructions", "import", "file")
-/** The way by which a record came into the store. */
+/** An origin: how a record came into the store. */
 export type Origin = typeof Origin.Type
-/** Schema of a trust: 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
+/** Schema of a trust level: 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
 export const Trust = Schema.Literal(0, 1, 2, 3)
-/** A trust; the higher the number, the less trusted. */
+/** A trust level; the higher the number, the less trusted. */
 export type Trust = typeof Trust.Type
 
 /** Fields of a source that a draft may set. */
 const citation = {
-  /** A message id, path, url, or the id in the system it was imported from. */
+  /** Place where the content comes from: a message id, a path, a URL, or the id in the system that it was imported from. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
-  /** Name or id of the speaker. A query that names the speaker finds its statements. */
+  /** Name or id of the speaker. A query that names a speaker finds what the speaker said. */
   actor: Schema.optional(Text),
-  /** Place in the session, from 0. */
+  /** Position in the session, from 0. */
   sequence: Schema.optional(Schema.NonNegativeInt)
 }
 
-/** Schema of a source: origin and trust, and where the content was said. */
+/** Schema of a source: the origin and trust of a record, and where and by whom its content was said. */
 export const Source = Schema.Struct({ origin: Origin, trust: Trust, ...citation })
 /** A source, as its schema decodes it. */
 export interface Source extends Schema.Schema.Type<typeof Source> {}
@@ -109,7 +109,7 @@ export const Link = Schema.Struct({
   weight: Unit
 })
 
-/** Fields that the author of a draft decides. */
+/** Fields that a draft may set and a record has. */
 const authored = {
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -117,10 +117,10 @@ const authored = {
   links: Schema.optional(Schema.Array(Link)),
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
-  /** Time from which the content is true in the world; `invalidAt` ends it. Default now, and never. */
+  /** The content is true in the world from `validAt` (default: now) until `invalidAt` (default: for ever), epoch ms. */
   validAt: Schema.optional(Millis),
   invalidAt: Schema.optional(Millis),
-  /** Time from which the record is invisible everywhere. Default never. */
+  /** Time from which no call returns the record, epoch ms. Default never. */
   expiresAt: Schema.optional(Millis)
 }
 
@@ -131,9 +131,9 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
   scope: MemoryScope,
   kind: MemoryKind.Name,
   summary: Summary,
-  /** Whether the summary was cut from the body, at a word. */
+  /** Whether the summary was derived from the body (`deriveSummary`). */
   summaryDerived: Schema.optional(Schema.Literal(true)),
-  /** Text of at most `maxBody` units; of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` UTF-16 units; of a record of origin `file` at most `maxFileBody`. */
   body: FileBody,
   tags: Tags,
   importance: Unit,
@@ -149,31 +149,34 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 }) {}
 
 /**
- * Makes a record of an object that a schema has checked, without checking it again: the object becomes the record. Cost: a
- * tenth of the constructor's.
+ * Makes a record from an object that a schema has already checked: changes the prototype of that object and returns it. Costs a
+ * tenth of the constructor.
  */
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
 
-/** Schema of a draft. With an id it replaces that record and is never deduplicated; without, it is new or joins an equal record. */
+/**
+ * Schema of a draft, a record to be stored. A draft with an id replaces the record with that id and is never deduplicated. A draft
+ * without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
+ */
 export const Draft = Schema.Struct({
   ...authored,
   id: Schema.optional(MemoryId),
   scope: MemoryScope,
   kind: MemoryKind.Name,
-  /** Summary of one line. Default: derived from the body. */
+  /** Summary in one line. Default: derived from the body. */
   summary: Schema.optional(Summary),
-  /** Text of at most `maxBody` units; of a batch of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` UTF-16 units; in a batch of origin `file` at most `maxFileBody`. */
   body: FileBody,
   source: Schema.optional(Schema.Struct(citation))
 })
 /** A draft, as its schema decodes it. */
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 
-/** Schema of a patch. `undefined` leaves a field alone; `null` clears it. A patch cannot change scope, kind or source. */
+/** Schema of a patch: `undefined` keeps the value of a field, `null` clears it. A patch cannot change scope, kind or source. */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
-  /** Text of at most `maxBody` units; for a record of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` UTF-16 units; for a record of origin `file` at most `maxFileBody`. */
   body: Schema.optional(FileBody),
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -188,10 +191,10 @@ export const Patch = Schema.Struct({
 /** A patch, as its schema decodes it. */
 export interface Patch extends Schema.Schema.Type<typeof Patch> {}
 
-/** Numbers of the named levels of importance. */
+/** Importance, 0..1, of each named level. */
 export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } as const
 
-/** Whether the record has expired at `now`, epoch ms; it has at `expiresAt` itself. */
+/** Whether the record has expired: `expiresAt` ≤ `now`, both in epoch ms. */
 export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number): boolean =>
   record.expiresAt !== undefined && record.expiresAt <= now
 
@@ -199,24 +202,24 @@ export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number):
 export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
   record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
 
-/** Returns the time of the last change, else of the creation; epoch ms. */
+/** Returns the time of the last change, or of the creation if the record was never changed; epoch ms. */
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
 /**
- * Orders records newest first, then by id: the order of every list, and of hits with equal scores. An index keeps the same order
- * without its records (`ranking/internal/RecencyIndex`).
+ * Orders records by the time of the last change, newest first, then by id. Lists, and hits with equal scores, have this order.
+ * `ranking/internal/RecencyIndex` keeps the same order for an index that does not hold the records.
  */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
   return newer !== 0 ? (newer < 0 ? -1 : 1) : a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
 
-/** Derives a summary: the first words of the body on one line, at most 200 UTF-16 units, marked `…` if cut; `""` for a blank body. */
+/** Derives a summary: the first words of the body on one line, at most 200 UTF-16 units, ending in `…` if cut; `""` for a blank body. */
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the rest of a long body is never shown
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more only if the head is mostly white space
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
@@ -225,16 +228,16 @@ export const deriveSummary = (body: string): string => {
 
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
-/** Returns the text to embed: the summary, unless it was cut from the body, and the body; in NFC, so equal texts are equal. */
+/** Returns the text to embed: the summary, unless it was derived from the body, then the body. In NFC, so that equal texts match. */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** Returns the SHA-256 of `embeddingText` as hex, the key of the record's vector; an edit changes it. */
+/** Returns the SHA-256 of `embeddingText` as hex: the key of the record's vector. It changes with the summary and the body. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 
-/** Returns `textHash`, computed once per record. */
+/** Returns `textHash` of a record; caches it as long as the record object lives. */
 export const hashOf = (record: MemoryRecord): string => {
   const known = hashes.get(record)
   if (known !== undefined) return known
@@ -244,7 +247,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** Returns the key by which drafts are duplicates: a SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
+/** Returns a key that is equal for duplicates: the SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
@@ -259,7 +262,7 @@ export const dedupeKey = (
   ]))
 
 /**
- * Returns the text in NFC, with each run of white space as one space and none at the ends.
+ * Returns the text in NFC, trimmed, with each run of white space replaced by one space.
  *
  * @internal
  */
@@ -269,13 +272,13 @@ export const collapseSpace = (text: string): string => {
 }
 
 /**
- * Returns the text in NFC and lower case, so that texts compare equal in any case of letters.
+ * Returns the text in NFC and lower case, for comparison regardless of case.
  *
  * @internal
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** Encodes a record as its schema does, with fields in the schema's order. Cost: a tenth of the schema's. */
+/** Encodes a record to the same object, in the same order of fields, as its schema would. Costs a tenth of the schema. */
 export const encoded = (record: MemoryRecord) => {
   const { scope, source } = record
   return {
@@ -317,12 +320,12 @@ export const encoded = (record: MemoryRecord) => {
   }
 }
 
-/** Longest piece in UTF-16 units. */
+/** Longest of the `pieces`, in UTF-16 units. */
 const room = 60_000
 
 /**
- * Splits a text into bodies for several records, each of at most 60,000 UTF-16 units and none ending within a character. An
- * empty text has none.
+ * Splits a text into bodies for several records, each of at most 60,000 UTF-16 units. Never splits a surrogate pair. Returns no
+ * piece for an empty text.
  */
 export const pieces = (text: string): ReadonlyArray<string> => {
   const all: Array<string> = []

@@ -1,4 +1,4 @@
-/** Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`. */
+/** The scope of a record: the user, agent, run, session or actor that it belongs to, or `Global` for a record that everyone may read. */
 import type { LazyArbitrary } from "effect/Arbitrary"
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
@@ -11,15 +11,15 @@ const anId: LazyArbitrary<string> = (fc) =>
     .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
 
 /**
- * Schema of an id: 1..256 UTF-16 units without control characters and `\`, never `.` or `..`. A `/` is legal (`org/ada`, a
- * URL), since no store uses an id as a path unescaped. Ids are compared byte for byte, after NFC.
+ * Schema of an id: 1..256 UTF-16 units without control characters and `\`, but not `.` or `..`. A `/` is allowed (`org/ada`, a
+ * URL), since every store escapes ids before it uses them in paths. Ids are compared exactly, after NFC normalisation.
  */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(256),
   // eslint-disable-next-line no-control-regex
   Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
-  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // not a lookahead: a generator reads the pattern
+  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // generators of ids cannot use a pattern with a lookahead
   Schema.annotations({
     identifier: "ScopeId",
     // replaces every inner message, which would quote the value
@@ -31,7 +31,7 @@ export const ScopeId = Schema.String.pipe(
   })
 )
 
-/** Schemas of the ids of a scope, in canonical order, which is that of folders and keys. */
+/** Schemas of the ids of a scope, in canonical order: the order of the ids in `key` and in the folders of a vault. */
 export const ids = {
   userId: Schema.optional(ScopeId),
   agentId: Schema.optional(ScopeId),
@@ -50,14 +50,14 @@ export const Global = "global"
 /** The ids of a scope, each optional. */
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
-/** The scope of the library's own rows. Its run id is not a valid one, so only `System` sees and writes it. */
+/** The scope of the library's own rows. Its run id fails `ScopeId`, so no viewer but `System` can name, see or write this scope. */
 export const Internal = { runId: "\u0000internal" } as const
-/** Whether a scope is that of the library's own rows. */
+/** Whether the scope is `Internal`. */
 export const isInternal = (scope: MemoryScope): boolean => scope !== Global && scope.runId === Internal.runId
 
 /** A scope: `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
-/** Generates scopes, for tests. `effect/Arbitrary` would do it, and be in every bundle. */
+/** Generates scopes, for tests. Written by hand, since an import of `effect/Arbitrary` would enlarge every bundle. */
 const aScope: LazyArbitrary<MemoryScope> = (fc) => {
   const id = anId(fc)
   const record: FastCheck.Arbitrary<Ids> = fc.record(
@@ -80,7 +80,7 @@ export const MemoryScope: Schema.Schema<MemoryScope> = Schema.Union(
   Schema.Struct({ runId: Schema.Literal(Internal.runId) })
 ).annotations({ identifier: "MemoryScope", arbitrary: () => aScope })
 
-/** Throws a `ParseError` unless the value is a scope, `Global` or at least one id. */
+/** Throws a `ParseError` unless the value is a scope: `Global`, or an object with at least one id. */
 export const assertScope = (scope: MemoryScope): void => Schema.asserts(MemoryScope)(scope)
 
 /** Whether `scope` has every id that `query` has. The query `Global` matches `Global` only. */
@@ -89,7 +89,7 @@ export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
     ? scope === Global
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
-/** Returns a string that is equal for equal scopes, whatever the order of keys. A `/` within an id is `\/`, since no id has a `\`. */
+/** Returns a string that is equal for equal scopes, whatever the order of their ids. Escapes `/` in an id as `\/`; no id has a `\`. */
 export const key = (scope: MemoryScope): string => {
   if (scope === Global) return Global
   let key = ""
@@ -100,7 +100,7 @@ export const key = (scope: MemoryScope): string => {
   return key
 }
 
-/** Returns the scope as a record holds it: ids in NFC, keys in canonical order, none undefined. */
+/** Returns the scope as it is stored: ids in NFC and in canonical order, without keys whose value is undefined. */
 export const normalise = (scope: MemoryScope): MemoryScope => {
   if (scope === Global) return Global
   const normal: { -readonly [Field in keyof Ids]: Ids[Field] } = {}
@@ -111,6 +111,6 @@ export const normalise = (scope: MemoryScope): MemoryScope => {
   return normal
 }
 
-/** Whether two ids are equal after NFC. An absent id equals no id, another absent one included. */
+/** Whether two ids are equal after NFC normalisation. An absent id equals nothing, not even another absent id. */
 export const same = (a: string | undefined, b: string | undefined): boolean =>
   a === b ? a !== undefined : a !== undefined && b !== undefined && a.normalize("NFC") === b.normalize("NFC")

@@ -1,4 +1,4 @@
-/** Messages of a conversation, as the harness hands them over. */
+/** Messages of a conversation, in the form in which the harness passes them to this library. */
 import * as Schema from "effect/Schema"
 import { ScopeId } from "./MemoryScope.ts"
 import { withoutMemory } from "./PromptText.ts"
@@ -10,15 +10,15 @@ export const Role = Schema.Literal("system", "user", "assistant", "tool")
 export class Message extends Schema.Class<Message>("@memory/Message")({
   role: Role,
   content: Schema.String,
-  /** Id of the speaker, if several share a role. */
+  /** Id of the speaker, if several speakers share a role. */
   actorId: Schema.optional(ScopeId),
   /** Name of the speaker, at most 1,024 characters; kept in `source.actor`. Default: `actorId`. */
   name: Schema.optional(Schema.String),
-  /** The harness's own id; kept in `source.reference`. */
+  /** The id that the harness gave the message; kept in `source.reference`. */
   id: Schema.optional(Schema.String),
   /** Time of the message, epoch ms. */
   at: Schema.optional(Schema.Number),
-  /** Whether it is a tool call or result; extraction leaves those out by default. Default false. */
+  /** Whether the message is a tool call or result, which extraction skips by default. Default false. */
   tool: Schema.optional(Schema.Boolean)
 }) {}
 
@@ -28,8 +28,8 @@ export const user = (content: string): Message => new Message({ role: "user", co
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
 /**
- * Removes the leading run of `[…]` groups, nested ones included, and no other bracket. A text without anything else is
- * returned unchanged, and so is an unclosed bracket.
+ * Removes the `[…]` groups at the start of a text, with the groups nested in them. Keeps brackets elsewhere and an unclosed bracket.
+ * Returns a text unchanged if it consists of such groups only.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0

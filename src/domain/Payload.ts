@@ -1,4 +1,4 @@
-/** Schemas of the `data` of each kind. All of it is JSON, and reads well as YAML. */
+/** Schemas of a record's field `data`, one for each kind. All of `data` is JSON, and reads well as YAML. */
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import { Appraisal, VAD } from "./Emotion.ts"
@@ -23,10 +23,13 @@ export interface JsonObject {
   readonly [key: string]: Json
 }
 
-/** Deepest nesting of JSON, in levels. */
+/** Largest depth of nested JSON that is accepted. */
 export const maxDepth = 64
 
-/** Schema of JSON that survives a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; at most 64 levels. */
+/**
+ * Schema of JSON that reads back unchanged from a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; at
+ * most 64 levels deep.
+ */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
   jsonSchema: {},
@@ -45,18 +48,18 @@ export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
   }
 )
 
-/** Returns a copy that is frozen at every depth; −0 becomes 0, as in JSON. */
+/** Returns a deep copy that is frozen at every depth; −0 becomes 0, as in JSON. */
 export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy has the shape of its original
 
 /**
- * The object without fields.
+ * A frozen object without fields, shared as the default of `data` and `metadata`.
  *
  * @internal
  */
 export const empty: JsonObject = Object.freeze({})
 
 /**
- * Returns the draft or patch with frozen copies of its JSON.
+ * Returns the draft or patch with frozen copies of `data` and `metadata`, so that the caller's later changes do not reach the store.
  *
  * @internal
  */
@@ -85,7 +88,7 @@ export const sizeOf = (json: Json): number => {
 /** Schema of the outcome of a task. */
 export const Outcome = Schema.Literal("success", "failure", "partial")
 
-/** Schema of a task that an episode tells of; `durationMs` in milliseconds. */
+/** Schema of the task that an episode reports; `durationMs` in milliseconds. */
 export const Task = Schema.Struct({
   taskId: Schema.String,
   taskType: Schema.optional(Schema.String),
@@ -95,7 +98,10 @@ export const Task = Schema.Struct({
   durationMs: Schema.optional(Millis)
 })
 
-/** Schema of the data of kind `episodic`: a turn, an event or a task. The record's `actorId` is the counterpart, its `validAt` the time. */
+/**
+ * Schema of the data of kind `episodic`: a turn, an event or a task. The `actorId` of the record's scope is the other party, and its
+ * `validAt` the time of the event.
+ */
 export const Episode = Schema.Struct({
   /** Name of the event. Default `chat_message`. */
   type: Schema.optional(Schema.String),
@@ -113,7 +119,7 @@ export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schem
 /** A reflection, as its schema decodes it. */
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
-/** Fields that mark the reflections of a `BeliefMemory`. Other reflections may share the trigger, but not `beliefMemory`. */
+/** Fields of `data` by which a `BeliefMemory` recognises the two sorts of reflections that it writes; others may share a `trigger`. */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
@@ -121,15 +127,15 @@ export const marks = {
 /** Names of the fields of `marks`. @internal */
 export const marked = ["trigger", "beliefMemory"] as const
 
-/** Whether a record is a hypothesis about events that did not happen, and must not be shown as a fact. @internal */
+/** Whether a record is a counterfactual, a hypothesis about events that did not happen: it must not be shown as a fact. @internal */
 export const isCounterfactual = ({ data, kind }: { readonly kind: string; readonly data: JsonObject }): boolean =>
   kind === "reflection" && data["beliefMemory"] === marks.counterfactual.beliefMemory
 
-/** Returns the kind of a record as a model reads it; a counterfactual is called one. @internal */
+/** Returns the kind of a record in words for a model, which say so if the record is a counterfactual. @internal */
 export const kindInWords = (record: { readonly kind: string; readonly data: JsonObject }): string =>
   isCounterfactual(record) ? "counterfactual: what might have been, not what was" : record.kind
 
-/** Schema of the data of kind `reflection` on the outcome of a task. */
+/** Schema of the data of kind `reflection` for a hindsight, which compares the outcome of a task with what was expected. */
 export const Hindsight = Schema.Struct({
   trigger: Schema.Literal(marks.hindsight.trigger),
   beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
@@ -138,30 +144,30 @@ export const Hindsight = Schema.Struct({
   actual: Schema.String,
   /** Whether the outcome was as expected. */
   matched: Schema.Boolean,
-  /** Beliefs that were held before the task. */
+  /** Ids of the beliefs that were held before the task. */
   beliefs: Schema.Array(MemoryId),
-  /** Beliefs that the outcome corrected. */
+  /** Ids of the beliefs that the outcome corrected. */
   corrected: Schema.Array(MemoryId),
   lessons: Schema.Array(Schema.String)
 })
-/** A reflection on an outcome, as its schema decodes it. */
+/** A hindsight, as its schema decodes it. */
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
-/** Schema of the data of kind `reflection` for a hypothesis, which the body states, and its predictions. */
+/** Schema of the data of kind `reflection` for a counterfactual. The record's body states the hypothesis. */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),
   beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),
   taskId: Schema.optional(Schema.String),
-  /** Beliefs that would change. */
+  /** Ids of the beliefs that would change if the hypothesis were true. */
   beliefs: Schema.Array(MemoryId),
   predicted: Schema.Array(Schema.String),
-  /** The outcome. Absent until the hypothesis was tried. */
+  /** Outcome when the hypothesis was tried. Absent until then. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
-/** A hypothesis, as its schema decodes it. */
+/** A counterfactual, as its schema decodes it. */
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
 
-/** Schema of the data of kind `semantic`, if it is a triple rather than a sentence. The record holds its validity. */
+/** Schema of the data of kind `semantic` for a fact that is a triple rather than a sentence. The record says when the fact is true. */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
@@ -171,7 +177,7 @@ export const Because = Schema.Struct({
   reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
   evidence: Schema.optional(Schema.Array(MemoryId))
 })
-/** The reason for a change, not blank, and the ids of the records that are its evidence. */
+/** The reason for a change of a belief, not blank, and the ids of the records that are evidence for it. */
 export interface Because extends Schema.Schema.Type<typeof Because> {}
 
 /** Schema of one change of a belief: the action, the revision that it made, and the reason. */
@@ -200,13 +206,13 @@ export const Belief = Schema.Struct({
 /** A belief, as its schema decodes it. */
 export interface Belief extends Schema.Schema.Type<typeof Belief> {}
 
-/** Numbers of the levels of confidence. */
+/** Confidence, 0..1, of each named level. */
 export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
 
-/** A level of confidence. */
+/** The name of a level of confidence. */
 export type Level = keyof typeof confidenceOf
 
-/** Returns the level whose number is nearest; halfway between two, the higher one. */
+/** Returns the level whose confidence is nearest to the given one; halfway between two levels, the higher one. */
 export const levelOf = (confidence: number): Level =>
   confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
 
@@ -259,7 +265,7 @@ export const Identity = Schema.Struct({
 /** An identity, as its schema decodes it. */
 export interface Identity extends Schema.Schema.Type<typeof Identity> {}
 
-/** Schema of the data of kind `entity`. The record's links are its relations. */
+/** Schema of the data of kind `entity`. The relations of an entity are the links of its record. */
 export const Entity = Schema.Struct({
   name: Schema.NonEmptyString,
   type: Schema.String,
@@ -268,7 +274,7 @@ export const Entity = Schema.Struct({
 /** An entity, as its schema decodes it. */
 export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
-/** Schema of the data of kind `learning`: a learning of a session. The record holds its confidence. */
+/** Schema of the data of kind `learning`: what an agent learned in a session. The confidence is a field of the record. */
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
@@ -276,7 +282,7 @@ export const Learning = Schema.Struct({
   issue: Schema.optional(Schema.String),
   /** Difficulties of a task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
-  /** Duration of the task, or of the session that a summary ends, in milliseconds. */
+  /** Duration of the task, or of the session that is summarised, in milliseconds. */
   durationMs: Schema.optional(Millis),
   solution: Schema.optional(Schema.String),
   /** Pattern of the files that an error is about, such as `src/*.ts`. */
@@ -285,12 +291,12 @@ export const Learning = Schema.Struct({
 /** A learning, as its schema decodes it. */
 export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 
-/** Schema of the data of kind `entry`: a key and its value. If absent, the value is the record's body. */
+/** Schema of the data of kind `entry`: a key and its value. Without `value`, the value is the record's body. */
 export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
 /** A key and its value, as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** Schema of the data of kind `note`: the attributes of A-MEM. `AgenticMemory` adds them to a note without them. */
+/** Schema of the data of kind `note`: the attributes of a note in A-MEM. `AgenticMemory` adds them to a note that has none. */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
@@ -305,7 +311,7 @@ export interface Note extends Schema.Schema.Type<typeof Note> {}
  * @internal
  */
 export const definedFields = <A extends object>(all: A): { readonly [K in keyof A]: Exclude<A[K], undefined> } =>
-  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as never // a field that was `undefined` is optional to its readers
+  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as never // callers use only optional fields
 
 const copy = (json: Json): Json => {
   if (typeof json === "number") return json + 0

@@ -1,9 +1,8 @@
 /**
- * Sanitises text that a model reads. Everything that this library shows a model passes through `visible`, so that stored
- * text can neither hide anything from the people who read it nor end the block that it stands in. The stored text itself
- * is not changed.
+ * Sanitises text for a model. All stored text that this library puts into a prompt passes through `visible`. So it can neither
+ * contain text that people do not see, nor end the memory block in which it stands. The stored text is not changed.
  *
- * `visible` is linear in the length of its input and idempotent, and leaves text without such characters unchanged:
+ * `visible` takes linear time and is idempotent. It changes these characters only:
  *
  * ```text
  * line breaks      each becomes one line feed
@@ -13,18 +12,18 @@
  * joiners          ZWJ and ZWNJ stay between letters of scripts that join, and after a virama; ZWJ stays between emoji
  * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
  * flags            the tag sequences of England, Scotland and Wales stay
- * markers          `<|im_start|>`, `[INST]` and the like, and the tags of our own blocks: the first character becomes an
- *                  entity
+ * markers          of chat templates (`<|im_start|>`, `[INST]` and the like), and the tags of memory blocks: the first
+ *                  character becomes an entity
  * lone surrogates  each becomes U+FFFD
  * ```
  */
 
-/** The opening tag of a memory block. Extraction skips such blocks; text within them has `<` escaped. */
+/** The opening tag of a memory block, which holds memories in a prompt. Extraction skips these blocks; in them, `<` is escaped. */
 export const open = "<memory>"
 /** The closing tag of a memory block. */
 export const close = "</memory>"
 
-/** Returns the text without memory blocks. A block without a closing tag is not one of this library, and stays. */
+/** Returns the text without memory blocks. A block without a closing tag stays, since this library did not write it. */
 export const withoutMemory = (text: string): string => {
   let kept = ""
   let from = 0
@@ -37,12 +36,12 @@ export const withoutMemory = (text: string): string => {
   }
 }
 
-/** Removes invisible characters, and disarms chat-template markers and the tags of our own blocks. */
+/** Removes invisible characters, and escapes the first character of chat-template markers and of the tags of memory blocks. */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
- * Applies `visible` to every string of a JSON value: object keys and values, at every depth. Two keys that become equal
- * get a number: `key`, `key (2)`. Values that are not JSON are returned as they are.
+ * Applies `visible` to every string of a JSON value, keys of objects included. If two keys become equal, the second gets a number:
+ * `key`, `key (2)`. Returns values that are not JSON unchanged.
  */
 export const visibleJson = (value: unknown): unknown => {
   if (typeof value === "string") return visible(value)
@@ -66,7 +65,10 @@ export const visibleJson = (value: unknown): unknown => {
   return Object.fromEntries(entries)
 }
 
-/** Fences a text with more backticks than any run in it. Apply `visible` first: removing a character may join two runs. */
+/**
+ * Encloses a text in a fence that is longer than any run of backticks in it. Apply `visible` before, not after: it may remove a
+ * character between two runs, and so make a longer one.
+ */
 export const fence = (text: string): string => {
   let longest = 2
   for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length)
@@ -74,19 +76,19 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Returns visible text with `&`, `<` and `>` as entities, for use between tags. */
+/** Applies `visible` and replaces `&`, `<` and `>` by entities, for text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
-/** Returns visible text on one line, each run of white space as one space. */
+/** Applies `visible`, and replaces each run of white space, line breaks included, by one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Returns escaped, visible text on one line, for labels and summaries. */
+/** Applies `escape`, and replaces each run of white space, line breaks included, by one space: for labels and summaries. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Repairs surrogates, unifies line breaks and removes invisible characters. Surrogates come first: otherwise two lone ones
- * would form a character once the text between them is removed.
+ * Replaces lone surrogates, unifies line breaks and removes invisible characters. Surrogates come first: if the text between two
+ * lone ones were removed before, they would form a character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
@@ -95,10 +97,10 @@ const reveal = (text: string): string =>
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
-/** Matches runs of code points that stay only where their neighbours need them. */
+/** Matches runs of invisible code points that are legitimate between certain characters; `keep` decides. */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
-/** Returns the part of such a run that stays. Both neighbours are visible, so a second pass decides the same. */
+/** Returns the part to keep of a run that `conditional` matched. Looks at visible neighbours only, so a second pass keeps the same. */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
   const after = codePointAt(text, offset + run.length)
@@ -121,10 +123,10 @@ const isSelector = (unit: string | undefined): boolean => unit === "\ufe0e" || u
 const tagged = (region: string): string =>
   String.fromCodePoint(...Array.from(region, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
 
-/** The three flags that Unicode recommends for interchange; any other sequence would be hidden text behind a flag. */
+/** The three flags whose tag sequences Unicode recommends for interchange. Any other tag sequence could carry hidden text. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
-/** The viramas of Indic scripts. After one, ZWJ and ZWNJ choose the form of a consonant even at the end of a word. */
+/** Matches the viramas of Indic scripts. After a virama, ZWJ and ZWNJ determine the form of a consonant, even at the end of a word. */
 const virama = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]/
 
 const scripts = [
@@ -149,36 +151,36 @@ const scripts = [
 const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
 
 const codePointBefore = (text: string, at: number): string => {
-  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // an index inside the text
+  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // `at - 2` is an index of the text
   return pair > 0xffff ? String.fromCodePoint(pair) : text.charAt(at - 1)
 }
 
 const codePointAt = (text: string, at: number): string =>
-  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // an index inside the text
+  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text
 
-/** Replaces the first character of anything that a model or a parser of our blocks may take for markup by an entity. */
+/** Escapes the first character of every marker or tag that a model, or a parser of memory blocks, could take for markup. */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
     .replace(tags, "&lt;")
     .replace(instructions, "&#91;")
 
-/** Matches each line up to its last `|>`. A marker such as `<|im_start|>` stands on one line, in half or full width. */
+/** Matches the part of each line before its last `|>`, in which a marker such as `<|im_start|>` may begin; half or full width. */
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
-/** Matches the tags of our own blocks, and chat-template markers that have angle brackets only. */
+/** Matches the first character of the tags of memory blocks, and of chat-template markers such as `<bos>` and `<<SYS>>`. */
 const tags =
   /[<＜﹤](?=\s*(?:[/／]\s*)?(?:memory|entry)\b|[/／]?(?:(?:start|end)_of_turn|bos|eos|pad|unk|s)[>＞﹥]|<[/／]?sys>>)/gi
 
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
-/** A text as `visible` shows it, with the place of each of its UTF-16 units in the stored text. */
+/** A text after `visible`, with a source map: the part of the stored text that each UTF-16 unit comes from. */
 export interface Traced {
-  /** The text as it is shown: `visible` of the stored text. */
+  /** The shown text: `visible` of the stored text. */
   readonly text: string
-  /** The start of each shown unit in the stored text. */
+  /** Start of the part of the stored text, for each unit of the shown text. */
   readonly from: ReadonlyArray<number>
-  /** The end of each shown unit in the stored text. The units of an entity have the place of the character that it stands for. */
+  /** End of that part, for each unit of the shown text. All units of an entity have the part of the character that it replaces. */
   readonly to: ReadonlyArray<number>
 }
 
@@ -188,7 +190,7 @@ interface Edit {
   readonly text: string
 }
 
-/** Makes a text visible, and tells where each unit of it comes from. Costs several times as much as `visible`. */
+/** Applies `visible` and returns the result with its source map. Costs several times as much as `visible`. */
 export const traced = (text: string): Traced => {
   const units = Array.from({ length: text.length }, (_, n) => n)
   let now: Traced = { text: text.toWellFormed(), from: units, to: units.map((n) => n + 1) }
@@ -224,10 +226,10 @@ export const traced = (text: string): Traced => {
 }
 
 /**
- * Replaces a part of a text as a model was shown it, from `start` to `end` in units of the shown text, and returns the stored text.
- * What is the same in both texts of the part is not touched, and characters that were hidden from the model stay: those within what
- * changes follow the new text. Beyond 1,000 by 1,000 changed characters the part between the first and the last change counts as
- * changed.
+ * Applies a model's edit to the stored text and returns the new stored text. The model saw `shown` and replaced its units from `start`
+ * to `end` by `text`. Only characters that differ between the old and the new part change in the stored text. Characters that were
+ * hidden from the model stay; those within a change follow the inserted text. If the part is long (the product of the numbers of its
+ * old and new characters exceeds 1,000,000), everything between the first and the last difference counts as changed.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -238,12 +240,12 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   const before = charactersOf(shown.text.slice(at, last))
   const after = charactersOf(shown.text.slice(at, start) + text + shown.text.slice(end, last))
 
-  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // units that are there
+  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of the shown text
   let result = stored.slice(0, place)
-  let held = "" // hidden characters of a change
+  let held = "" // hidden characters within the current change
   const pass = (units: number, isKept: boolean) => {
     for (let n = 0; n < units; n++, at++) {
-      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // a unit of the part
+      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // `at` is a unit of the part
       if (isKept) result += stored.slice(place, unitEnd)
       else held += stored.slice(place, unitStart)
       place = unitEnd
@@ -253,7 +255,7 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   let [b, a] = [0, 0]
   for (const [nextB, nextA] of [...kept, [before.length, after.length] as const]) {
     if (nextB > b) {
-      const start = Math.max(place, from[at]!) // there is a unit that is removed
+      const start = Math.max(place, from[at]!) // `at` is the first removed unit
       result += stored.slice(place, start)
       place = start
     }
@@ -268,10 +270,13 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   return result + stored.slice(place)
 }
 
-/** Splits shown text into characters; an entity is one. */
+/** Splits shown text into characters; an entity counts as one character. */
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
-/** Returns the places of a longest common subsequence, in both texts; of texts that differ much, only of their ends. */
+/**
+ * Returns a longest common subsequence, as pairs of indices into `a` and `b`. If the table for it would exceed 1,000,000 cells,
+ * returns the common start and end only.
+ */
 const common = (
   a: ReadonlyArray<string>,
   b: ReadonlyArray<string>
@@ -285,17 +290,17 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    const lengths = new Uint16Array((rows + 1) * width) // lengths from each pair of places on
+    const lengths = new Uint16Array((rows + 1) * width) // cell (i, j): length for the differing parts of `a` from i and of `b` from j
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
         lengths[i * width + j] = a[head + i] === b[head + j]
-          ? lengths[(i + 1) * width + j + 1]! + 1 // a cell of the table
-          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // a cell of the table
+          ? lengths[(i + 1) * width + j + 1]! + 1 // the index is in the table
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // the index is in the table
       }
     }
     for (let i = 0, j = 0; i < rows && j < columns;) {
       if (a[head + i] === b[head + j]) found.push([head + i++, head + j++])
-      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // a cell of the table
+      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // the index is in the table
       else j++
     }
   }
@@ -303,7 +308,7 @@ const common = (
   return found
 }
 
-/** Returns the edits that a replacement of every match makes. */
+/** Returns the edits that replace every match of the pattern. */
 const matches = (
   text: string,
   pattern: RegExp,
@@ -315,7 +320,7 @@ const matches = (
     text: by(match, index, text)
   }))
 
-/** Applies edits, which are in order and do not overlap. */
+/** Applies edits to a text and its source map. The edits must be in order and must not overlap. */
 const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   if (edits.length === 0) return before
   const from: Array<number> = []
@@ -325,15 +330,15 @@ const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   const copy = (end: number) => {
     text += before.text.slice(at, end)
     for (; at < end; at++) {
-      from.push(before.from[at]!) // a unit of the text
-      to.push(before.to[at]!) // a unit of the text
+      from.push(before.from[at]!) // `at` is a unit of the text
+      to.push(before.to[at]!) // `at` is a unit of the text
     }
   }
   for (const edit of edits) {
     copy(edit.start)
     for (let n = 0; n < edit.text.length; n++) {
-      from.push(before.from[edit.start]!) // an edit replaces one unit at least
-      to.push(before.to[edit.end - 1]!) // a unit of the text
+      from.push(before.from[edit.start]!) // every edit replaces at least one unit
+      to.push(before.to[edit.end - 1]!) // every edit replaces at least one unit
     }
     text += edit.text
     at = edit.end
@@ -342,5 +347,5 @@ const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   return { text, from, to }
 }
 
-/** Estimates the tokens of a text by the number of its characters: four to a token. */
+/** Estimates the number of tokens of a text from its number of characters: four characters per token. */
 export const tokensIn = (characters: number): number => Math.ceil(characters / 4)

@@ -1,11 +1,11 @@
 /**
- * Checks of input against a Schema, and of stored data against the version of its format. Each runs before anything else is done.
+ * Checks input against a Schema, and stored data against the versions of its format that this release can read.
  *
- * Messages name the field and the expected value. They never quote the input, since they end up in events, logs and tool results,
- * which people other than the input's author may read.
+ * Error messages name the field and the expected value. They never quote the input, since they end up in events, logs and tool
+ * results, which people other than the author of the input may read.
  *
- * Data of version 1 carries no `version` field; data of every later version does. A reader refuses a version that it does not know
- * before it decodes, writes or deletes anything, so the newer release that wrote the data finds it unchanged.
+ * Data of version 1 has no `version` field; data of every later version has one. A reader checks the version before it decodes,
+ * writes or deletes anything, and fails for an unknown one. So an older release never damages the data of a newer one.
  */
 import * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"
@@ -19,15 +19,15 @@ import * as AST from "effect/SchemaAST"
 import * as MemoryError from "./MemoryError.ts"
 import type { JsonObject } from "./Payload.ts"
 
-/** One violation: the path to the field, empty for the input as a whole, and the message. */
+/** One violation: the path to the field (empty for the input as a whole) and the message. */
 export interface SchemaIssue {
   readonly path: ReadonlyArray<PropertyKey>
   readonly message: string
 }
 
 /**
- * Returns every violation, in the order of the Schema's fields, but not that an optional field is expected to be undefined, where
- * another violation says what else it may be. Keeps a Schema's own `message` annotations unchanged.
+ * Returns every violation, in the order of the Schema's fields. Leaves out "Expected undefined", which an optional field adds to the
+ * violation that says what the field may be. Keeps the `message` annotations of a Schema unchanged.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -38,11 +38,11 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
   return said.length === 0 ? all : said
 }
 
-/** Formats a violation as `path.to.field: message`, or as the message alone where the path is empty. */
+/** Formats a violation as `path.to.field: message`, or as the message alone if the path is empty. */
 export const line = ({ message, path }: SchemaIssue): string =>
   path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
 
-/** Formats every violation as a line, at least one. Prefixes every path with `at`. */
+/** Formats each violation as a line; returns at least one line. Prefixes every path with `at`. */
 export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
   const [first = "not valid", ...rest] = issuesOf(error).map(({ message, path }) =>
     line({ message, path: [...at, ...path] })
@@ -51,8 +51,8 @@ export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<Proper
 }
 
 /**
- * Formats any thrown value: a `ParseError` as `lines` does, anything else as the one line `otherwise`, since the message of
- * another error may quote the input.
+ * Formats any thrown value as lines: a `ParseError` by `lines`, any other value as the text `otherwise`, since the message of an
+ * unknown error may quote the input.
  */
 export const linesOf = (
   cause: unknown,
@@ -60,10 +60,10 @@ export const linesOf = (
   ...at: ReadonlyArray<PropertyKey>
 ): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
 
-/** Longest key that a message shows, in UTF-16 units. Authors choose the keys of a record, at any length. */
+/** Longest key that a message shows, in UTF-16 units; longer keys are cut. The keys of `data` and `metadata` may have any length. */
 const longestKey = 64
 
-/** Returns the issue with a message of its own at every leaf whose default message would quote the input. */
+/** Returns the issue with a new message for each part whose default message would quote the input. */
 const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
   switch (issue._tag) {
     case "Type":
@@ -77,7 +77,7 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
         issue.ast,
         issue.actual,
         issue.kind,
-        // the message of a failed transformation comes from elsewhere, such as JSON.parse, and may quote the input
+        // the message of a failed transformation may come from code such as JSON.parse, and quote the input
         issue.kind === "Transformation"
           ? new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast.to))
           : unquoted(issue.issue)
@@ -105,8 +105,8 @@ const expected = (ast: AST.AST): string =>
   }`
 
 /**
- * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault,
- * else with `invalid_draft` and every issue.
+ * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` if an id or a scope is invalid, else
+ * with `invalid_draft` and every violation.
  */
 export const check = <A, I>(
   op: string,
@@ -115,11 +115,11 @@ export const check = <A, I>(
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Either.mapLeft(validate(schema, input), (issues) => refuse(op, input, issues))
 
-/** Makes an `invalid_draft` whose message and detail hold every issue. */
+/** Makes an `invalid_draft` error whose message and detail list every issue. */
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
-/** Fails with `invalid_draft` and every issue, if there is any. A layer refuses its options with it. */
+/** Fails with `invalid_draft` and every issue, if there is any. Layers check their options with it. */
 export const refuseOptions = (
   op: string,
   issues: ReadonlyArray<string>
@@ -129,8 +129,8 @@ export const refuseOptions = (
 }
 
 /**
- * Returns the issues of an option that must be a time: not a time, shorter than `least` milliseconds, or infinite without
- * `infinite`. The message begins with the name of the option and shows a valid time.
+ * Checks an option that must be a duration of at least `least` milliseconds, and finite unless `infinite` is true. Returns no issue,
+ * or one that begins with the name of the option and shows a valid duration.
  */
 export const timeIssues = (
   name: string,
@@ -138,7 +138,7 @@ export const timeIssues = (
   { infinite = false, least }: { readonly least: 0 | 1; readonly infinite?: boolean | undefined }
 ): ReadonlyArray<string> => {
   const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
-  // a value below zero, or no number, would be decoded as zero
+  // `Duration.decodeUnknown` would turn a negative value or NaN into zero
   const isNone = typeof value === "string" ? value.trim().startsWith("-") : !(typeof value === "object" || value! >= 0)
   if (value === undefined || (!isNone && Option.exists(Duration.decodeUnknown(value), isMeant))) return []
   return [
@@ -148,13 +148,13 @@ export const timeIssues = (
   ]
 }
 
-/** Returns the issues of an option that must be a whole number, at least `least`. */
+/** Checks an option that must be a whole number of at least `least`. Returns no issue, or one. */
 export const countIssues = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
   value === undefined || (Number.isSafeInteger(value) && value >= least)
     ? []
     : [`${name}: expected a whole number, ${least} or more`]
 
-/** Returns every violation of a kind's Schema by `data`; none if it fits. */
+/** Returns every way in which `data` violates the Schema of its kind. */
 export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> => {
   const decoded = decoderOf(schema)(data)
   return Either.isLeft(decoded) ? lines(decoded.left, "data") : none
@@ -169,21 +169,21 @@ const decoderOf = (schema: Schema.Schema<unknown, unknown>): Validator => {
   return decoder
 }
 
-/** Checks a value against a Schema. Returns every violation, for `refuse`. */
+/** Checks a value against a Schema. Returns the value, or every violation; `refuse` makes an error of these. */
 export const validate = <A, I>(schema: Schema.Schema<A, I>, input: A): Either.Either<A, ReadonlyArray<SchemaIssue>> =>
   Either.mapLeft(validatorOf(schema)(input), (error) => issuesOf(error))
 
 type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
-/** Validators by schema: making one takes four times as long as using it. */
+/** Cache of validators by schema: compiling one takes four times as long as using it. */
 const validators = new WeakMap<object, Validator>()
 const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   const known = validators.get(schema)
   const validator = known ?? Schema.validateEither(schema, { errors: "all" })
   if (known === undefined) validators.set(schema, validator)
-  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cached validator was made from this schema
+  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cache maps a schema to its own validator
 }
 
-/** Makes the error of `check` from the violations that were found in an input. */
+/** Makes the error with which `check` fails from the violations of an input. */
 export const refuse = (
   op: string,
   input: unknown,
@@ -202,7 +202,7 @@ export const refuse = (
   return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
 }
 
-/** Whether a path has the key. Keys below a field whose keys the author chooses do not count. */
+/** Whether a path contains the key. Paths into fields with user-defined keys, such as `data.id`, do not count. */
 const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
   path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
 
@@ -214,11 +214,11 @@ const escapes = (scope: unknown): boolean =>
   Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[\\\0]/.test(id)))
 
 interface Version {
-  /** Operation that the error names. */
+  /** Name of the operation, for the error. */
   readonly op: string
-  /** Name of the data in the error message, such as "the checkpoint of run-7". */
+  /** Name of the data for the error message, such as "the checkpoint of run-7". */
   readonly what: string
-  /** The newest version that the caller reads. Default 1. */
+  /** Newest version that the caller can read. Default 1. */
   readonly known?: number | undefined
 }
 
@@ -239,7 +239,7 @@ export const refuseNewer = (
     })
 }
 
-/** Applies `refuseNewer` to JSON text. Text that is not JSON passes: the reader that decodes it reports what is wrong. */
+/** Applies `refuseNewer` to JSON text. Text that is not JSON passes, since the code that decodes it next reports the error. */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)
 

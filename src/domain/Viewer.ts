@@ -1,6 +1,6 @@
 /**
- * Viewers: the user, agent, run, session or actor for whom a call is made. Every operation of a store takes one and checks it
- * before it applies any limit.
+ * The viewer of a call: the user, agent, run, session or actor on whose behalf the call is made. Every operation of a store takes a
+ * viewer, and removes the records that the viewer may not see before it applies any limit.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (Global, the user's, the run's)
@@ -8,11 +8,11 @@
  * everyone  sees every record of the tenant
  * ```
  *
- * A missing id never widens what a viewer sees: `make` and `decode` refuse a key that is present but undefined, null or
- * empty, an unknown key, and `within` without an id. Only `everyone` sees a whole tenant.
+ * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key that is present but undefined, null or
+ * empty, for an unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
  *
- * `Visibility` is the same rule as data, for an engine. `mayWrite` decides what a model may write on behalf of a viewer,
- * `trustIn` how far others trust it.
+ * `Visibility` is the same rule as data, which an engine can put into a query. `mayWrite` decides what a model may write on behalf of
+ * a viewer, `trustIn` the trust level of what it writes.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -33,7 +33,7 @@ import {
   ScopeId
 } from "./MemoryScope.ts"
 
-/** Schema of the name of a tenant; the rules of `ScopeId` apply. */
+/** Schema of the name of a tenant, which follows the rules of `ScopeId`. */
 export const Tenant = ScopeId
 /** Schema of the reach of a viewer: `exact`, `within` or `everyone`. */
 export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
@@ -48,18 +48,18 @@ export type Reach = typeof Reach.Type
 
 const Id = Schema.optionalWith(ScopeId, { exact: true })
 const Fields = Schema.Struct({
-  /** Tenant. Default `"default"`. No record is ever visible across tenants. */
+  /** Tenant. Default `"default"`. A viewer never sees records of another tenant. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" }),
   userId: Id,
   agentId: Id,
   runId: Id,
   sessionId: Id,
   actorId: Id,
-  /** Default `"exact"`. */
+  /** Reach: how the ids are compared with those of a record. Default `"exact"`. */
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
-/** A viewer of one tenant. Make one with `make`, or with `decode` from outside the process. */
+/** A viewer of one tenant. Make it with `make`; decode ids from outside the process with `decode`. */
 export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
   Fields.pipe(Schema.filter((viewer) => {
     const hasId = fields.some((field) => viewer[field] !== undefined)
@@ -73,8 +73,8 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 ) {}
 
 /**
- * The stored form of a viewer. Queues and receipts of earlier versions wrote the whole tenant as `within` without ids, which
- * decodes as `everyone`. For ids from outside the process use `decode`.
+ * Schema of the stored form of a viewer. Earlier versions wrote a viewer of the whole tenant into queues and receipts as `within`
+ * without ids; that decodes as `everyone`. For ids from outside the process use `decode`, which refuses a viewer of the whole tenant.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
   Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
@@ -91,7 +91,7 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
 
 /** The viewer of the library itself: sees every row of one tenant, forgotten and expired ones included. Not for agents. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
-  /** Default `"default"`. */
+  /** Tenant. Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
 }) {}
 
@@ -100,13 +100,13 @@ export type Any = Viewer | System
 
 /** The ids and the reach of a viewer. Every key that is present must hold an id: leave out unknown ids. */
 export interface Input extends Ids {
-  /** Default `"default"`. */
+  /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
-  /** Default `"exact"`. */
+  /** Reach: how the ids are compared with those of a record. Default `"exact"`. */
   readonly reach?: "exact" | "within" | undefined
 }
 
-/** Makes a viewer from its ids. Throws an `invalid_scope` that names the faulty key; `decode` fails with it instead. */
+/** Makes a viewer from its ids. Throws a `MemoryError` with reason `invalid_scope` that names each faulty key. */
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
@@ -116,9 +116,9 @@ export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
- * Makes a viewer that sees the records of all users of the tenant, and none of the library's own rows: for an
- * administrator, an export, a benchmark. Without an argument the tenant is `"default"`. Throws an `invalid_scope` for any
- * argument that is not a tenant, `undefined` included.
+ * Makes a viewer that sees the records of all users of the tenant, but not the library's own rows: for an administrator, an export or
+ * a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant, even
+ * for `undefined`, so that a missing value never becomes the default tenant.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
   new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
@@ -130,8 +130,8 @@ export const system = (tenant = "default"): System => new System({ tenant: tenan
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
 /**
- * Whether the value is a valid viewer, and not only shaped like one. A copy that bypassed the constructor, or a viewer that
- * was changed since, is checked as a new one.
+ * Whether the value is a valid viewer. Checks every field again, since a caller may have changed a viewer or bypassed its
+ * constructor. A plain object with the fields of a viewer is not a viewer.
  */
 export const isAny = (value: unknown): value is Any =>
   value instanceof System ? isTenant(value.tenant) : value instanceof Viewer && isWhole(value)
@@ -147,7 +147,7 @@ const isWhole = (viewer: Viewer): boolean => {
   return isTenant(tenant) && (reach === "exact" || (reach === "within" && hasId) || (reach === "everyone" && !hasId))
 }
 
-/** Makes the `invalid_scope` of a call without a viewer. */
+/** Makes the `invalid_scope` error of a call whose viewer is not a `Viewer`. */
 export const notViewer = (op: string): MemoryError.MemoryError =>
   MemoryError.make("invalid_scope", { op, message: "expected a Viewer: make one with Viewer.make or Viewer.decode" })
 
@@ -158,7 +158,7 @@ export const required = <V extends Any, A, E>(
   call: (viewer: V) => Effect.Effect<A, E>
 ): Effect.Effect<A, E | MemoryError.MemoryError> => isAny(viewer) ? call(viewer) : notViewer(op)
 
-/** Returns the tenant in NFC, as a key. */
+/** Returns the name of the viewer's tenant in NFC, for use as a key. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
 
 /** Whether two viewers are equal in tenant, ids and reach. Compares ids after NFC normalisation. */
@@ -167,21 +167,22 @@ export const equals = (a: Any, b: Any): boolean =>
     ? isSystem(a) && isSystem(b)
     : a.reach === b.reach && fields.every((field) => a[field]?.normalize("NFC") === b[field]?.normalize("NFC")))
 
-/** Returns the ids of a viewer; none for the library. */
+/** Returns the ids of a viewer; `System` has none. */
 export const idsOf = (viewer: Any): Ids =>
   isSystem(viewer)
     ? {}
     : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
-/** Returns the scope of exactly the viewer's ids; Global if it has none. */
+/** Returns the scope that has exactly the viewer's ids; Global if the viewer has no id. */
 export const scopeOf = (viewer: Any): MemoryScope => {
   const ids = idsOf(viewer)
   return Object.keys(ids).length === 0 ? Global : ids
 }
 
 /**
- * Returns the scope that a viewer's statements are about: its user; else its agent, if it names neither session nor actor;
- * else all of its ids. A viewer that does not see that scope (`within` several ids) gets the scope of all its ids.
+ * Returns the scope that a viewer's statements are about: that of its user, if the viewer names one; else that of its agent, if the
+ * viewer names neither session nor actor. If there is no such scope, or the viewer does not see it (`within` several ids), returns the
+ * scope of all ids of the viewer.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -193,10 +194,10 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
   return subject !== undefined && sees(viewer, subject) ? subject : scopeOf(viewer)
 }
 
-/** Returns the viewer with reach `exact`, which sees no narrower scopes. The library becomes a viewer of Global alone. */
+/** Returns the viewer with reach `exact`, which sees no narrower scopes. `System` becomes a viewer that sees Global only. */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
-/** Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`: every record that has these ids. */
+/** Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`, which sees every record with these ids. */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
   make({
     ...idsOf(viewer),
@@ -222,7 +223,7 @@ const FromOutside = Viewer.pipe(
       : undefined
   )
 )
-// compiled at its first call: an import of the package does without
+// a function, so that the decoder is compiled at the first call and not when the package is imported
 const decodeOutside = (input: unknown) => Schema.decodeUnknownEither(FromOutside, { errors: "all" })(input)
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
@@ -253,18 +254,18 @@ const tenantFrom = (op: string, tenant: string | undefined): string => {
 
 /** The scopes that a viewer sees, as data that a database can put into a query. */
 export type Visibility =
-  /** Every row, internal ones included: the library itself. */
+  /** Every row, the library's own included: what `System` sees. */
   | { readonly _tag: "All" }
-  /** Every row except internal ones: `everyone`. */
+  /** Every row but the library's own: what reach `everyone` sees. */
   | { readonly _tag: "Everyone" }
-  /** Exactly these scopes, as `key`; at most 32, the subsets of five ids. */
+  /** The scopes with these keys (`MemoryScope.key`): what reach `exact` sees. At most 32, since a scope has five ids. */
   | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
-  /** Every scope that has all of these ids; at least one id. Neither the global scope nor internal ones. */
+  /** Every scope that has all of these ids, at least one: what reach `within` sees. Not Global or the library's own. */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**
- * The rows that a call may see: those of one tenant, in some of its scopes, that have not expired at a time. Each call makes its
- * own object; an engine may answer all requests with the same object as of one moment.
+ * The rows that a call may see: rows of one tenant, in the visible scopes, that have not expired. Each call makes its own object, so
+ * an engine may use the object's identity to answer all requests of one call from one snapshot.
  */
 export interface Sight {
   /** The tenant, after NFC. */
@@ -278,7 +279,7 @@ export interface Sight {
 export const visibilityOf = (viewer: Any): Visibility => {
   if (isSystem(viewer)) return { _tag: "All" }
   if (viewer.reach === "everyone") return { _tag: "Everyone" }
-  const ids = normalise(idsOf(viewer)) as Ids // not Global
+  const ids = normalise(idsOf(viewer)) as Ids // ids never normalise to Global
   if (viewer.reach === "within") return { _tag: "Within", ids }
   const scopes = fields.reduce<ReadonlyArray<Ids>>(
     (all, field) =>
@@ -295,7 +296,7 @@ export const sightOf = (viewer: Any, now: number): Sight => ({
   now: isSystem(viewer) ? -Infinity : now
 })
 
-/** Makes the predicate of the visible scopes. Make it once for many rows. */
+/** Makes a predicate that tells whether a scope is visible. Make it once and use it for many rows. */
 export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
   switch (visibility._tag) {
     case "All":
@@ -314,28 +315,27 @@ export const includes = (visibility: Visibility): (scope: MemoryScope) => boolea
 }
 
 /**
- * Schema of the shared scopes that a model may write: `agent` opens those that hold the viewer's agent and no user, `global`
- * opens Global. Records there are read by other conversations.
+ * Schema of the shared scopes that a model may write, in addition to those of `mayWrite`: `agent` is every scope that has the viewer's
+ * agent and no user, `global` is Global. Other users read the records of these scopes.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
 /** The shared scopes that a model may write. */
 export type SharedWrites = typeof SharedWrites.Type
 
 /**
- * Whether a model may write records of the scope on behalf of the viewer. `shared` defaults to none. Writes by tools,
- * extraction and the pipeline count as a model's. Harness code that calls the service directly may write any scope that the
- * viewer sees; the trust of its writes is limited in the same way.
+ * Whether a model may write records of the scope on behalf of the viewer. Applies to writes by tools, by extraction and by the
+ * pipeline. Harness code that calls the service directly may write any scope that the viewer sees. `trustIn` limits the trust of both.
  *
  * ```text
  * the viewer names            a model may write
- * a user                      scopes that hold this user
+ * a user                      scopes that have this user
  * an agent or a run alone     every scope that the viewer sees: it is one person's agent
- * a session or an actor       scopes that hold all ids of the viewer: it is one of many visitors of a bot
+ * a session or an actor       scopes that have all ids of the viewer: it is one of many visitors of a bot
  * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *
- * `SharedWrites` opens more scopes. A bot that serves many people must therefore name each of them in the viewer, by user,
- * session or actor.
+ * `shared` permits more scopes; default none. A bot that serves many people must name each of them in the viewer, by user, session
+ * or actor: a viewer that names only the bot's agent may write everything that it sees.
  */
 export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
   if (isSystem(viewer)) return true
@@ -348,8 +348,8 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 }
 
 /**
- * Returns the trust of a record that the viewer writes into the scope: `trust`, raised to 2 (less trusted) where the viewer
- * names a user and the scope names none, since other users read such records.
+ * Returns the trust level of a record that the viewer writes into the scope: `trust`, but at least 2 (less trusted) if the viewer
+ * names a user and the scope does not. Other users read such a record, and must not trust it like their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&
@@ -357,7 +357,7 @@ export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
     ? 2
     : trust
 
-/** Whether the viewer is one person's agent or run: it names an agent or a run, and no user, session or actor. */
+/** Whether the viewer names an agent or a run, and no user, session or actor: then the agent is taken to serve one person only. */
 export const isPersonal = ({ actorId, agentId, runId, sessionId, userId }: Viewer): boolean =>
   userId === undefined && sessionId === undefined && actorId === undefined &&
   (agentId !== undefined || runId !== undefined)

@@ -1,5 +1,5 @@
 /**
- * Parses `[[Name]]` and `[text](Name.md)` in markdown: the records that a text names, by id or by name.
+ * Finds links to other records in markdown, written as `[[Name]]` or `[text](Name.md)`, where `Name` is the id or the name of a record.
  *
  * ```text
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
@@ -9,21 +9,21 @@
 
 /** A link in markdown. */
 export interface Wikilink {
-  /** An id, a name, or a path that ends in one; trimmed, not empty. */
+  /** An id, a name, or a path whose last segment is one; trimmed, not empty. */
   readonly target: string
-  /** A place in the target: a heading, or `^block`. */
+  /** Part of the target that the link points to: a heading, or `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
-  /** Whether it is written as `![[…]]`. */
+  /** Whether the link has a `!` before it (`![[…]]`), which embeds the target. */
   readonly embed: boolean
-  /** Whether it is written as `[text](target.md)`. Its target is looked up below the text's own folder first. */
+  /** Whether the link is written as `[text](target.md)`. Such a target is first looked up relative to the folder of the text. */
   readonly markdown?: true
 }
 
-/** Most different targets of one text; further ones are ignored. */
+/** Largest number of different targets per text; further ones are ignored. */
 export const maxTargets = 1_000
 
-/** Returns the links of a text in order, the first one of each target. Cost: one pass. */
+/** Returns the links of a text in order; of several links to the same target, only the first. Cost: one pass over the text. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
@@ -37,12 +37,12 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
   return Array.from(found.values())
 }
 
-/** Whether the text may have a link: it has `[[` or `](`. Cost: a fraction of a nanosecond per character. */
+/** Whether the text may contain a link, that is, `[[` or `](`. Cost: a fraction of a nanosecond per character. */
 export const mayHaveLink = (text: string): boolean => text.includes("[[") || text.includes("](")
 
-/** Returns the key of a name, equal for names that differ in case, white space or Unicode form only. */
+/** Returns a key of a name that is equal for names that differ only in case, white space or Unicode normalisation. */
 export const nameOf = (text: string): string =>
-  text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // ß is ss
+  text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // upper case turns ß into SS
 
 /** Returns a hash of a text: FNV-1a over UTF-16 units, 32 bits. */
 export const hash = (text: string): number => {
@@ -51,7 +51,7 @@ export const hash = (text: string): number => {
   return sum
 }
 
-/** Returns `hash(nameOf(text))`. Does not build the name of an ASCII text, which costs about a nanosecond per character. */
+/** Returns `hash(nameOf(text))`. For ASCII text it builds no string: about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
   let at = 0
   let end = text.length
@@ -70,7 +70,7 @@ export const hashOfName = (text: string): number => {
   return sum
 }
 
-/** ASCII characters by code as they are in a name: letters in lower case, white space as a blank. */
+/** Maps the code of an ASCII character to its code in `nameOf`: letters to lower case, white space to a space. */
 const folded = Uint8Array.from(
   { length: 128 },
   (_, code) => code >= 65 && code <= 90 ? code + 32 : code >= 9 && code <= 13 ? 32 : code
@@ -80,7 +80,7 @@ const folded = Uint8Array.from(
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/** Returns the names that a target may mean, the likelier first: the whole target, then its last segment. */
+/** Returns the names that a target may refer to, the likelier first: the whole target, then its last path segment. */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -88,12 +88,12 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 }
 
 /**
- * Returns the `#tag`s of markdown without the `#`, in order, each once whatever the case. A tag follows white space, `(`, `,`, `;` or the
- * start of a line; it has letters, digits, `_`, `-`, `/` and emoji, and is no number. Not in code, not in a link. Cost: one
- * pass.
+ * Returns the `#tag`s of markdown without the `#`, in order, without duplicates that differ in case only. A tag stands at the start
+ * of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number.
+ * Ignores code and links. Cost: one pass over the text.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
-  if (!mayHaveTag(text)) return [] // most notes have headings alone
+  if (!mayHaveTag(text)) return [] // most notes use `#` for headings only
   const found = new Map<string, string>()
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue
@@ -110,7 +110,7 @@ export const tags = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values())
 }
 
-/** Whether a `#` stands where that of a tag may, with no white space and no `#` after it. */
+/** Whether the text has a `#` where a tag may begin, followed by neither white space nor another `#`. */
 const mayHaveTag = (text: string): boolean => {
   for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
     if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true
@@ -120,7 +120,7 @@ const mayHaveTag = (text: string): boolean => {
 
 const inline = /[\p{L}\p{M}\p{N}\p{So}\u200d_/-]+/uy
 
-/** Replaces code spans by spaces. */
+/** Replaces each code span by a space. */
 const withoutCode = (text: string): string => {
   if (!text.includes("`")) return text
   const runs = runsOf(text)
@@ -141,7 +141,10 @@ const withoutCode = (text: string): string => {
   return rest + text.slice(from)
 }
 
-/** Returns the paragraphs without fences (CommonMark 0.31.2, §4.5); no code span extends beyond a paragraph. */
+/**
+ * Returns the paragraphs of a text without fenced code (CommonMark 0.31.2, §4.5). Each can be parsed alone, since no code span
+ * extends beyond its paragraph.
+ */
 const prose = (text: string): ReadonlyArray<string> => {
   const paragraphs: Array<string> = []
   let lines: Array<string> = []
@@ -166,11 +169,11 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
-/** Whether nothing but `[[…]]` is of meaning in a text: there is no code, no fence, no escape and no markdown link in it. */
+/** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax to look for. */
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 
-/** Returns what `linksOf` returns of the paragraphs of such a text, without a look at each character. */
+/** Returns the links of a text for which `isPlain` holds: the same as `linksOf`, but faster, as it jumps from `[[` to `[[`. */
 const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
@@ -182,14 +185,17 @@ const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns where the first bracket or end of a line stands, from `at` on. */
+/** Returns the index of the first bracket or line break from `at` on; else the length of the text. */
 const endOfTarget = (text: string, at: number): number => {
   let end = at
   while (end < text.length && !"[]\n\r".includes(text[end]!)) end++
   return end
 }
 
-/** A code span ends at the next run of as many backticks as it began with; where there is none, they are text (§6.1). */
+/**
+ * Returns the links of a paragraph, except in code spans. A code span ends at the next run of as many backticks as it begins with;
+ * without such a run, the backticks are text (CommonMark §6.1).
+ */
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   const runs = runsOf(text)
@@ -216,7 +222,7 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns the end of the run of backticks at `at` and of the code span that it begins; both are equal if there is none. */
+/** Returns the end of the run of backticks at `at`, and the end of the code span that it opens, or the same end if it opens none. */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
   while (text[end] === "`") end++
@@ -229,7 +235,7 @@ const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): rea
 /** Longest destination of a markdown link, in UTF-16 units. */
 const maxDestination = 2_048
 
-/** Returns the link whose destination begins at `at` and its end, if it leads to a markdown file without a scheme. */
+/** Returns the link whose destination begins at `at`, and its end; no link if the destination is not a `.md` path without a scheme. */
 const destinationAt = (
   text: string,
   at: number,
@@ -246,7 +252,7 @@ const destinationAt = (
   return [{ target, heading, alias: alias.trim() || undefined, embed, markdown: true }, at + found[0].length - 1]
 }
 
-/** Decodes percent escapes; a text with an invalid one is returned unchanged. */
+/** Decodes percent escapes. Returns a text with an invalid escape unchanged. */
 const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text).trim()
@@ -255,14 +261,14 @@ const decoded = (text: string): string => {
   }
 }
 
-/** Returns where the first backslash, backtick or bracket stands, from `at` on; else the length of the text. */
+/** Returns the index of the first backslash, backtick or bracket from `at` on; else the length of the text. */
 const nextSpecial = (text: string, at: number): number => {
   special.lastIndex = at
   return special.test(text) ? special.lastIndex - 1 : text.length
 }
 const special = /[\\`[\]]/g
 
-/** Returns the starts of runs of backticks by their length, the last first. */
+/** Returns the start indices of the runs of backticks, grouped by the length of the run, in descending order. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {
@@ -280,7 +286,7 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes it: \|
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes the bar as `\|`
   const [whole, heading] = halves(path, "#")
   const [target, block] = halves(whole, "^")
   return target === "" ? undefined : {

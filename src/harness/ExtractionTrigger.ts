@@ -1,6 +1,6 @@
 /**
- * Triggers that decide when a conversation is read for memories: each turns a stream of events into a stream of firings.
- * Time is that of the `Clock`.
+ * Triggers decide when memories are extracted from a conversation: each turns the stream of its events into a stream of firings. Time is
+ * taken from Effect's `Clock`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -14,22 +14,18 @@ export type TriggerEvent =
   | { readonly _tag: "TurnEnd" }
   | { readonly _tag: "SessionEnd" }
 
-/** A trigger: decides when a conversation is read for memories. */
+/** A trigger: decides when memories are extracted from a conversation. */
 export interface ExtractionTrigger {
   readonly name: string
-  /**
-   * Turns the events of one conversation into firings; it runs once per store and session. A message is kept before the
-   * trigger is told of it.
-   */
+  /** Turns the events of one conversation into firings; called once per store and session. A message is stored before its event is sent. */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
-   * Reasons why the trigger cannot work, such as an interval of 0 turns; the configuration is refused with them. Default:
-   * none.
+   * Reasons why the trigger cannot work, such as an interval of 0 turns; a configuration with such a trigger is rejected. Default: none.
    */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Starts to watch one conversation, without a stream. An outbox prefers this to `fires`, whose fibers cost up to 300 KB
-   * per conversation. Absent in triggers that are made from a stream.
+   * Starts to watch one conversation, without a stream. An outbox prefers this to `fires`, whose fibers cost up to 300 KB per conversation.
+   * `make` leaves it out.
    */
   readonly watch?: (() => Watch) | undefined
 }
@@ -38,13 +34,13 @@ export interface ExtractionTrigger {
 export interface Watch {
   /** Reports an event; returns whether the trigger fires now. */
   readonly on: (event: TriggerEvent, now: number) => boolean
-  /** Time at which the trigger fires if no event comes first; `undefined` for never. */
+  /** Returns the time at which the trigger fires if no event comes first; `undefined` for never. */
   readonly due: () => number | undefined
   /** Reports the current time; returns whether the trigger is due. Each due time is reported once. */
   readonly wake: (now: number) => boolean
 }
 
-/** Makes a watch that fires on events only, never by time. */
+/** Makes a watch that fires on events only, never after a time. */
 const eventful = (on: (event: TriggerEvent) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
 /** Makes a trigger from a stream. */
@@ -62,7 +58,10 @@ const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
 /** Fires after every turn. */
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
-/** Fires after every n-th turn, n ≥ 1. Alone it never fires for a conversation of fewer turns. */
+/**
+ * Fires after every n-th turn, n ≥ 1. It never fires for a conversation of fewer than n turns, unless `any` combines it with another
+ * trigger.
+ */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
     `interval(${turns})`,
@@ -83,7 +82,7 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** Fires when no event has come for this time after the last one; finite, above 0. */
+/** Fires when no event has come for this long since the last one; finite, above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {
@@ -110,7 +109,7 @@ export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   }
 }
 
-/** Fires when any of the triggers fires; at least one. */
+/** Fires when any of the given triggers fires; takes at least one. */
 export const any = (...triggers: readonly [ExtractionTrigger, ...Array<ExtractionTrigger>]): ExtractionTrigger => {
   const trigger = make(
     triggers.map(({ name }) => name).join(" | "),
@@ -132,7 +131,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
     watch: () => {
       const all = starts.map((start) => start())
       return {
-        on: (event, now) => all.filter((watch) => watch.on(event, now)).length > 0, // `filter`, not `some`: every watch must see the event
+        on: (event, now) => all.filter((watch) => watch.on(event, now)).length > 0, // not `some`: every watch must see the event
         due: () =>
           all.reduce<number | undefined>((first, watch) => {
             const due = watch.due()
@@ -145,7 +144,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
 }
 
 /**
- * The default trigger, which `extraction: true` selects: `any(interval(5), sessionEnd, idle("2 minutes"))`. A conversation
- * of fewer than five turns is read when its session ends, or two minutes after its last turn.
+ * The default trigger, which `extraction: true` selects: `any(interval(5), sessionEnd, idle("2 minutes"))`. Memories of a conversation of
+ * fewer than five turns are extracted when its session ends, or two minutes after its last turn.
  */
 export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))

@@ -1,11 +1,11 @@
 /**
- * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works.
- * Files outside the root are not read, wherever links lead. A file that is reached twice counts once, and so do two files of one
- * directory with the same text.
+ * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works. A file outside the root
+ * is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files of one directory with the
+ * same text, only the first is returned.
  *
- * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to
- * the importing file. An imported file follows the file that imports it. A name that belongs to no file is text.
- * An import that leads out of the root, in a circle or deeper than five files is left out and an issue; so is one after the hundredth.
+ * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to the
+ * importing file. An imported file follows the file that imports it. A name that belongs to no file is plain text. An import that leads out
+ * of the root, forms a cycle, is nested deeper than five files or comes after the hundredth is left out and reported as an issue.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -29,7 +29,7 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import { InstructionFilesConfig } from "./MemorySpec.ts"
 import { fenced, line } from "./PromptBlock.ts"
 
-/** An instruction file that was read. */
+/** An instruction file and its text. */
 export interface InstructionFile {
   /** Absolute path. */
   readonly path: string
@@ -38,23 +38,23 @@ export interface InstructionFile {
   /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
-  /** Path of the file of a directory that imports it, itself or through others; relative to the root. Default: none does. */
+  /** Path, relative to the root, of the named file whose imports lead to this one. Default: this file is not imported. */
   readonly importedBy?: string | undefined
 }
-/** The files that were read, and the issues of those that were not. */
+/** The files that were read, and issues for those that were not. */
 export interface Loaded {
   readonly files: ReadonlyArray<InstructionFile>
   readonly issues: ReadonlyArray<MemoryError.MemoryError>
 }
 /** Operations of `InstructionFiles`. */
 export interface Service {
-  /** Reads the files, root first. A file that cannot be read, or not to its end, becomes an issue; the others are returned. */
+  /** Reads the files, root first. A file that is unreadable or longer than the limit becomes an issue; the rest is returned. */
   readonly load: Effect.Effect<Loaded>
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only records in the tenant's Global scope, and forgets records of files that are gone; unchanged
-   * records stay. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails if none can.
+   * Stores the files as read-only records in the tenant's Global scope, and forgets records whose files no longer exist; unchanged records
+   * stay. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails only if none can be.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: that of the process. Not part of the spec. */
+  /** Working directory. Default: that of the process. Not part of the hashed spec. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -92,7 +92,7 @@ export const layer = (
     })
   )
 
-/** Reads the files. One that cannot be read is logged as a warning. Fails if `cwd` does not exist, or is not below the root. */
+/** Reads the files. A file that cannot be read is logged as a warning. Fails if `cwd` does not exist or lies outside the root. */
 export const loadInstructionFiles = (
   cwd: string,
   config: InstructionFilesConfig = new InstructionFilesConfig({})
@@ -102,7 +102,7 @@ export const loadInstructionFiles = (
   FileSystem.FileSystem | Path.Path
 > => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), told)
 
-/** Renders files for a system prompt; `""` without files. Each file is fenced, so that its text cannot end its section. */
+/** Renders files for a system prompt; `""` without files. Each text is fenced, so that it cannot end its section. */
 export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): string =>
   files.length === 0 ? "" : [
     "## Project instructions",
@@ -130,7 +130,7 @@ const seed = (
     const files = yield* Effect.flatMap(tree.load, told)
 
     const apply = (mutation: MemoryMutation) =>
-      Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one in, one out
+      Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one mutation, one result
     const put = (file: InstructionFile) => {
       const draft = draftOf(file, tree.relative(file), project, projectKey)
       const record = known.find(({ id }) => id === draft.id)
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // another process may work in another directory: a file that was not loaded is gone only if it does not exist
+    // another process may run in another directory: a file that was not loaded here is gone only if it does not exist
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -180,12 +180,12 @@ const draftOf = (
   }
 }
 
-/** The parts of a record whose change makes a new revision of the instruction. */
+/** The fields of an instruction as text. A record is rewritten only if this text changes. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
 
-/** Returns the text, cut to what a record holds. */
+/** Returns the text, cut to the length that a record can hold. */
 const bodyOf = (content: string): string =>
   content.length <= 65_536
     ? content
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first, in each directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file by its path below the root; `None` if it is missing or blank, or neither one of `filenames` nor imported by one. */
+  /** Reads a file by its path relative to the root; `None` if it is missing or blank, or neither one of `filenames` nor imported by one. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -205,25 +205,25 @@ interface InstructionTree {
   readonly relative: (file: InstructionFile) => string
 }
 
-/** Most levels above the working directory that are searched for the root. */
-const levels = 40
-/** Longest chain of imports, and most files that are imported. */
-const [depth, most] = [5, 100]
+/** Largest number of directories, from the working directory up, that are searched for the root. */
+const maxLevels = 40
+/** Largest depth of imports, and largest number of imported files. */
+const [maxDepth, maxImports] = [5, 100]
 
-/** A file, under the path that links led to. */
+/** A file, and its absolute path with symbolic links resolved. */
 interface Found {
   readonly at: string
   readonly file: InstructionFile
 }
 
-/** Returns the first 1,000 names after `@` outside of code, each once. A space within a name has a backslash before it. */
+/** Returns the first 1,000 names after `@` outside of code, each once. A space within a name is written with a backslash before it. */
 const importsOf = (text: string): ReadonlySet<string> => {
   const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
-  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group is part of every match
+  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // always captured
   return new Set(names.slice(0, 1_000))
 }
 
-/** Opens the tree. Fails if the working directory does not exist, or is not below the root. */
+/** Opens the tree. Fails if the working directory does not exist or lies outside the root. */
 const openTree = (
   cwd: string,
   config: InstructionFilesConfig,
@@ -238,12 +238,12 @@ const openTree = (
 
     const bottom = yield* real(".", "the working directory")
     const ancestors = [bottom]
-    while (ancestors.length < levels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
-      ancestors.push(path.dirname(ancestors.at(-1)!)) // never empty
+    while (ancestors.length < maxLevels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
+      ancestors.push(path.dirname(ancestors.at(-1)!)) // `ancestors` is never empty
     }
-    const marked = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // not ours to look into: not ours to stop at
+    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // else not the root
     const root = config.root === undefined
-      ? Option.getOrElse(yield* Effect.findFirst(ancestors, marked), () => bottom)
+      ? Option.getOrElse(yield* Effect.findFirst(ancestors, hasGit), () => bottom)
       : yield* real(config.root, "the root")
     const below = (name: string) => {
       const relative = path.relative(root, name)
@@ -253,7 +253,7 @@ const openTree = (
 
     const relative = (name: string) => path.relative(root, name).split(path.sep).join("/")
 
-    /** Reads a file under the path that links led to. */
+    /** Reads a file and resolves its symbolic links; keeps the path under which it was asked for. */
     const read = (file: string) =>
       Effect.gen(function*() {
         const called = relative(file)
@@ -276,7 +276,7 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
-    /** Reads a file that is named from a folder; `None` if no file has the name, with or without a punctuation mark at its end. */
+    /** Reads a file by its name relative to a folder, with or without punctuation at its end; `None` if neither is a file. */
     const importOf = (folder: string, name: string) =>
       Effect.gen(function*() {
         if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Adds a file, then the files that it imports. `chain`: the places of the files that lead to it, its own last. */
+        /** Adds a file, then the files that it imports. `chain`: resolved paths of the files that lead to it, its own last. */
         const take = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)
@@ -319,8 +319,8 @@ const openTree = (
               const next = found.right.value
               if (chain.includes(next.at)) issues.push(refused(called, name, "a file that leads to it"))
               if (seen.has(next.at)) continue
-              if (chain.length > depth) issues.push(refused(called, name, "deeper than five imports"))
-              else if (imported++ >= most) issues.push(refused(called, name, "beyond the first hundred"))
+              if (chain.length > maxDepth) issues.push(refused(called, name, "deeper than five imports"))
+              else if (imported++ >= maxImports) issues.push(refused(called, name, "beyond the first hundred"))
               else {
                 const importedBy = file.importedBy ?? called
                 yield* take({ at: next.at, file: { ...next.file, importedBy } }, [...chain, next.at])
@@ -346,7 +346,7 @@ const openTree = (
     return tree
   }).pipe(Effect.withSpan("InstructionTree.open"))
 
-/** Reads at most `maxBytes` of a file. A longer text is cut at a whole character, and says so. */
+/** Reads at most `maxBytes` of a file. A longer text is cut at a whole character, with a note at its end. */
 const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxBytes: number) =>
   Effect.gen(function*() {
     const { type } = yield* Effect.mapError(fs.stat(file), unreadable(called))
@@ -357,7 +357,7 @@ const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxByte
     )
     const truncated = bytes.length > maxBytes
     const text = yield* Effect.try({
-      // `stream`: an unfinished last character is no error, and not given
+      // `stream` leaves out a character that was cut in half, instead of failing
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, maxBytes), { stream: truncated }),
       catch: () => notText(called)
     })

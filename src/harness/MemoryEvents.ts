@@ -1,11 +1,10 @@
 /**
- * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the
- * oldest.
+ * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the oldest events.
  *
- * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of
- * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
+ * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of written records and
+ * the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  *
- * Metrics of Effect count every published event, with or without a listener; docs/observability.md has their names.
+ * Effect metrics count every published event, with or without a listener; docs/observability.md lists their names.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -59,14 +58,11 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** A best effort failed: an index, an injection, a leg of a search. */
+  /** A best effort failed: an index, an injection, one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /**
-   * Number of secrets that `Redaction` removed from one call. The viewer is that of the library for texts on the way to a
-   * model.
-   */
+  /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the viewer is the library itself. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
-  /** A part of memory, such as `injection`, skipped a call that named no viewer. */
+  /** A part of memory, such as `injection`, was skipped for a call that named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
 /** An event of memory. */
@@ -77,7 +73,7 @@ export interface Service {
   /** Publishes an event; never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
   /**
-   * Events of every viewer from the moment the stream is run. It is for the harness: an agent must not see other viewers'
+   * Events of every viewer, from the moment the stream is run. Only the harness should read it: an agent must not see other viewers'
    * events.
    */
   readonly stream: Stream.Stream<MemoryEvent>
@@ -94,7 +90,7 @@ export interface Options {
   readonly texts?: boolean | undefined
 }
 
-/** Makes the service. Its stream ends with the scope. */
+/** Makes the service. Its stream ends when the scope closes. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     yield* Effect.orDie(Validation.refuseOptions("MemoryEvents.make", Validation.countIssues("capacity", capacity, 1)))
@@ -106,8 +102,8 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
   })
 
 /**
- * Publishes an event for each report of a redaction, until the scope closes. A report is published once, however often the same `publish`
- * hears of it. @internal
+ * Publishes an event for each report of a redaction, until the scope closes. If two layers pass the same `publish`, each report is still
+ * published once. @internal
  */
 export const publishReports = (
   redaction: Redaction.Service | undefined,
@@ -119,7 +115,7 @@ export const publishReports = (
     publish
   )
 
-/** Removes the texts of an event. Every published event passes through it, so no publisher has to. */
+/** Removes the texts of an event. Every event passes through it on publication, so publishers may include texts. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   switch (event._tag) {
     case "memory_written":
@@ -140,7 +136,7 @@ export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.sco
 
 /** A change of one record, for its event. @internal */
 export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
-  /** Whether a record that was forgotten was purged too. Default false. */
+  /** Whether a forgotten record was also purged. Default false. */
   readonly purged?: boolean | undefined
 }
 
@@ -154,19 +150,19 @@ export interface EventPublisher {
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
-  /** Runs a search, and publishes `memory_recalled`. A failure is counted, and no event: the caller has it. */
+  /** Runs a search, and publishes `memory_recalled`. A failure is counted but not published, since the caller receives it. */
   readonly recall: (
     viewer: Viewer.Viewer,
     query: MemoryQuery,
     search: Effect.Effect<SearchResult, MemoryError>
   ) => Effect.Effect<SearchResult, MemoryError>
-  /** Counts the tokens of a text that a prompt is given, at four characters a token. */
+  /** Counts the tokens of a text that goes into a prompt, at four characters a token. */
   readonly injected: (part: "index" | "context" | "instructions", text: string) => Effect.Effect<void>
-  /** Publishes `memory_retired` for each record that went. */
+  /** Publishes `memory_retired` for each record. */
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   /** Publishes `memory_denied`: a plugin refused a call of a tool. */
   readonly denied: (call: ToolCall, plugin: string, reason: string) => Effect.Effect<void>
-  /** Publishes `memory_degraded`, and logs a warning: a best effort had no effect. */
+  /** Publishes `memory_degraded`, and logs a warning: a best effort failed. */
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
   /** Publishes `memory_viewer_missing`, and logs a warning: `part` skipped a call that named no viewer. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
@@ -187,7 +183,7 @@ const denials = counter("memory_denials", "Calls of tools that a plugin denied, 
 const failures = counter("memory_failures", "Operations and best efforts that failed, by part")
 const tokensInjected = counter("memory_tokens_injected", "Tokens that prompts were given, by part")
 
-/** Makes a publisher of events, which have the time at which they are published. @internal */
+/** Makes a publisher of events. The time of an event is the time at which it is published. @internal */
 export const makePublisher = (publish: Service["publish"]): EventPublisher => {
   const now = <A, E>(use: (at: number) => Effect.Effect<A, E>) => Effect.flatMap(Clock.currentTimeMillis, use)
 

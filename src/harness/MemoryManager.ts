@@ -1,10 +1,10 @@
 /**
- * Automatic memory over named stores: searches them all, adds to all or some, and extracts memories from conversations.
+ * Automatic memory over named stores: searches all of them, adds records to all or some of them, and extracts memories from conversations.
  *
  * ```text
- * search     a federation's, by the words and, with an embedder, by meaning
- * add        the same drafts to every store that is meant; one that fails keeps the others from nothing
- * messages   to the outbox of every store that extracts, in that store
+ * search     searches the federation of all stores, by words and, with an embedder, by meaning
+ * add        writes the same drafts to each selected store; a store that fails does not affect the others
+ * messages   go to the outbox of each store that extracts; the outbox keeps them in that store
  * ```
  */
 import * as Context from "effect/Context"
@@ -42,9 +42,9 @@ export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
 export interface Config {
-  /** Extraction options by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: none. */
+  /** Extraction by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: no store extracts. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
-  /** Injection, on or off, or its options. Default true. */
+  /** Injection: on, off, or its options. Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
 }
 /** The outcome of `add` in one store. */
@@ -54,38 +54,38 @@ export interface Added {
 }
 /** A choice of stores. */
 export interface StoreSelection {
-  /** Names of stores; `[]` and none mean all, repeats count once. An unknown one fails with `not_found` before any call. */
+  /** Names of stores; absent or `[]`: all. Repeats count once. An unknown name fails with `not_found` before any call. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
 /** Operations of `MemoryManager`. */
 export interface Service {
-  /** The stores, in the order of the federation. */
+  /** The stores, in the order in which the federation lists them. */
   readonly stores: Effect.Effect<ReadonlyArray<Federated.Named>>
   readonly search: (
     viewer: Viewer,
     query: string,
     options?: StoreSelection & {
-      /** Most results from each store. Default: that of each store. */
+      /** Largest number of results from each store. Default: the store's own. */
       readonly maxSearchResults?: number | undefined
     }
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
-   * Adds drafts to all writable stores, or to the named ones (`read_only` if one is not writable). Returns the outcome of each.
-   * Fails only if all fail, with the reason that they share or `unavailable`, and names them; and with `invalid_id` if a draft
-   * has an id and several stores are meant.
+   * Adds drafts to all writable stores, or to the named ones (fails with `read_only` if one is not writable). Returns the outcome of each
+   * store. Fails only if all stores fail, with their common reason or else `unavailable`, and names them; and with `invalid_id` if a draft
+   * has an id and several stores are selected.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Adds in the background: a failure becomes an event and a warning. `flush` waits for it; the close of the scope, for 30 seconds. */
+  /** Adds in the background: a failure becomes an event and a warning. `flush` waits for it, the close of the scope up to 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Keeps messages in every store that extracts, before it returns. Fails if a store could not, and names it. */
+  /** Stores messages in the outbox of every store that extracts, before it returns. Fails if a store could not, and names it. */
   readonly addMessages: (
     viewer: Viewer,
     session: string,
@@ -95,15 +95,15 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /** Renders the memories that relate to a turn; an empty block if the trigger does not fire. */
   readonly inject: Injection.Inject
-  /** Waits for accepted drafts, and reads all waiting messages. Fails with counts per store, without user data: see `Outbox`. */
+  /** Waits for accepted drafts, and extracts all waiting messages. Fails with counts per store, without user data: see `Outbox`. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
-  /** The outboxes, by name of the store; only stores that extract have one. */
+  /** The outboxes, by store name; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
 }
 /** Tag of the manager. */
 export class MemoryManager extends Context.Tag("@memory/MemoryManager")<MemoryManager, Service>() {}
 
-/** Provides the manager. Fails with `invalid_draft` and every violation if the configuration does not fit the stores. */
+/** Provides the manager. Fails with `invalid_draft`, and lists every violation, if the configuration does not fit the stores. */
 export const layer = (
   config: Config = {}
 ): Layer.Layer<
@@ -119,8 +119,8 @@ interface Managed {
   readonly embedder: Embedder.Service
   readonly events: MemoryEvents.EventPublisher
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
-  readonly working: FiberSet.FiberSet<void> // accepted drafts that are being written
-  isOpen: boolean // false once the scope has begun to close: nothing is accepted any more
+  readonly working: FiberSet.FiberSet<void> // drafts of `accept` that are being written
+  isOpen: boolean // false once the scope begins to close; `accept` then fails
 }
 
 const make = (
@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options = { ...extraction.options, line: name } // ids of turns are one store's: each makes its own
+          const options = { ...extraction.options, line: name } // the store's name keeps ids of turns apart
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
@@ -184,14 +184,14 @@ const make = (
     } satisfies Service
   })
 
-/** Stops accepting drafts, and waits for accepted ones as long as an outbox waits for unread messages. */
+/** Stops accepting drafts, and waits up to 30 seconds for those already accepted. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)
     managed.isOpen = false
     return Fiber.awaitAll(last)
   }).pipe(
-    Effect.interruptible, // no finalizer is
+    Effect.interruptible, // finalizers are uninterruptible by default
     Effect.timeout("30 seconds"),
     Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
   )
@@ -245,7 +245,7 @@ const accept = (
       !managed.isOpen ? closed : addTo(managed, viewer, drafts, targets, provenance).pipe(
         Effect.flatMap((all) => noneFailed("add", all)),
         Effect.catchAll(managed.events.degraded(viewer, "add")),
-        Effect.disconnect, // a store that hangs does not keep the scope from closing
+        Effect.disconnect, // a hanging store must not delay the close of the scope
         FiberSet.run(managed.working),
         Effect.asVoid
       )
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately, so that a failing store does not affect the others. Fails if all fail. */
+/** Adds the drafts to each store separately, so that a failing store does not affect the others. Fails only if all fail. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -284,7 +284,7 @@ const addTo = (
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
         const { embed } = yield* pipelineOf(managed, store)
-        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // best effort
+        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // the records are stored already
       }
       return { store: name, result }
     })
@@ -294,7 +294,7 @@ const addTo = (
   })
 }
 
-/** Calls every outbox. Fails if one fails, and names it. */
+/** Calls every outbox. Fails if any of them fails, and names its store. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
@@ -318,7 +318,7 @@ const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Combines errors into one, with the reason that they share or `unavailable`. The message names each store. */
+/** Combines errors into one, with their common reason or else `unavailable`. The message names each store. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
@@ -327,7 +327,7 @@ const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.Memor
     : MemoryError.make("unavailable", { op, message, cause: first?.error })
 }
 
-/** Whether a record's source can name the session. */
+/** Whether the name of a session fits into the `source` of a record. */
 const isSession = (session: string): boolean => session.length <= 1_024 && session.isWellFormed()
 const unnamed = MemoryError.make("invalid_id", {
   op: "addMessages",

@@ -1,6 +1,6 @@
 /**
- * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code
- * that forgets for whom it acts does not compile. Every service below it takes the viewer as its first argument.
+ * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code that does not
+ * say on whose behalf it acts does not compile. The services that it builds on take the viewer as their first argument.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -33,7 +33,7 @@ import * as MemorySpec from "./MemorySpec.ts"
 import type * as PromptBlock from "./PromptBlock.ts"
 import * as WritePolicy from "./WritePolicy.ts"
 
-/** The viewer for whom the code acts. Only `as` provides it. */
+/** The viewer on whose behalf the code acts. Only `as` provides it. */
 export class CurrentViewer extends Context.Tag("@memory/CurrentViewer")<CurrentViewer, Viewer.Viewer>() {}
 
 /** Runs an effect on behalf of a viewer. */
@@ -43,28 +43,28 @@ export const as =
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** An operation that never fails: a failure is published as an event, and the text says so. */
+/** An operation that never fails: it publishes a failure as an event, and a text that it returns says that memory is unavailable. */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
-/** Option of writes that may make a vector. */
+/** Option of writes that may compute a vector. */
 export interface Embed {
   /**
-   * Whether the vector is made at once rather than by `embedMissing`. A failure is published as an event and the record is
-   * stored without a vector; a missing `Embedder` is published the first time. Default false.
+   * Whether to compute the vector at once rather than in `embedMissing`. If embedding fails, the record is stored without a vector and the
+   * failure is published as an event; a missing `Embedder` is published the first time only. Default false.
    */
   readonly embed?: boolean | undefined
 }
-/** A write of origin `agent` or `pipeline` counts as a model's and is held to the spec's `sharedWrites`. */
+/** Options of `put`. Origin `agent` or `pipeline` marks the write as a model's, which the spec's `sharedWrites` restricts. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** The origin of a change. */
 export interface OriginOptions {
   /**
-   * Origin: `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness
-   * code.
+   * Origin of the change. `agent` and `pipeline` stand for a model, whose writes the spec's `sharedWrites` restricts. Default `user`: code
+   * of the harness.
    */
   readonly origin?: Origin | undefined
 }
-/** The origin of a forgetting, and whether it erases the record beyond recovery. Default: the record can be restored. */
+/** Options of `forget`: the origin, and whether to erase the record beyond recovery. Default: the record can be restored. */
 export interface ForgetOptions extends OriginOptions {
   readonly purge?: boolean | undefined
 }
@@ -78,9 +78,9 @@ export interface Service {
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
   /** Returns a record, if the viewer sees it. */
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
-  /** Searches records by words or by a given vector, best first. `recall` also embeds the text. */
+  /** Searches records by words or by a given vector, best first. `recall` also embeds the text of the query. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
-  /** Returns a page of records, newest first; with `forgotten: true`, of those that the viewer can `Restore` with `apply`. */
+  /** Returns a page of records, newest first; with `forgotten: true`, those that the viewer can bring back by a `Restore` of `apply`. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   /** Changes a record. */
   readonly update: (
@@ -88,36 +88,36 @@ export interface Service {
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
-  /**
-   * Forgets a record; returns whether it was there. It can be restored while the store's trash lasts, but not after
-   * `purge`.
-   */
+  /** Forgets a record; returns whether it existed. It can be restored until the store empties its trash, but not after a `purge`. */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter, whatever its limit, except those that the viewer may not forget: instructions,
-   * and Global records under `globalWrites: deny`. Returns their number. `purge` also erases matching records in the part of the
-   * trash that the viewer sees ("delete all about me"); with `forgotten: true` it erases only those.
+   * Forgets all records that match the filter, ignoring its limit, except those that the viewer may not forget: instructions, and Global
+   * records under `globalWrites: deny`. Returns their number. `purge` also erases matching records in the part of the trash that the viewer
+   * sees ("delete all about me"); with `forgotten: true` it erases only those.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first. `limit`: default 20. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
-  /** Returns what the record links to and what links to it, by links and `[[names]]` in the text; both ends visible and true now. */
+  /**
+   * Returns the record's neighbours: those that it links to and those that link to it, by links or by `[[names]]` in a text. Both ends must
+   * be visible to the viewer and valid now.
+   */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
-  /** Applies all mutations or none. `provenance`: origin `agent` and `pipeline` hold the batch to `sharedWrites`. */
+  /** Applies all mutations or none. `provenance`: with origin `agent` or `pipeline`, the spec's `sharedWrites` restricts the batch. */
   readonly apply: (
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Operation<ReadonlyArray<Applied>>
 
   /**
-   * Extracts memories from messages and stores them. Fails with `unsupported` without a `Completion` below the layer,
-   * unless `customExtract` or `infer: false` is given.
+   * Extracts memories from messages and stores them. Fails with `unsupported` if the layer was built without a `Completion`, unless
+   * `customExtract` or `infer: false` is given.
    */
   readonly remember: (
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
-  /** Returns what `remember` would do, and changes nothing. */
+  /** Returns the changes that `remember` would make, without making them. */
   readonly plan: (
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
@@ -127,52 +127,56 @@ export interface Service {
    * with `unsupported`.
    */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /** Takes a receipt back. Fails with `not_owned` if it is another viewer's, or was changed since `remember` returned it. */
+  /**
+   * Reverts the writes of a receipt. Fails with `not_owned` if the receipt belongs to another viewer or was altered since `remember`
+   * returned it.
+   */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
-  /** Makes the vectors that records of any viewer lack, and returns how many. 0 without an `Embedder`, and a warning says which layer lacks it. */
+  /**
+   * Computes the vectors that records of any viewer lack, and returns their number. Without an `Embedder` returns 0 and logs which layer
+   * lacks it.
+   */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
-  /** The memory index: summaries and ids, 30 by default, for the system prompt. */
+  /** Renders the memory index for the system prompt: summaries and ids, of 30 records by default. */
   readonly index: BestEffort<PromptBlock.PromptBlock>
   /**
-   * Renders records that relate to the last user message, 5 by default, for the end of that message in this call only. Empty if
+   * Renders records that relate to the last user message, 5 by default. Append the block to that message for this model call only. Empty if
    * the last message is not a user's, if nothing is found, and if the search fails.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
-  /** The instruction files, for the system prompt; `""` without `InstructionFiles`. */
+  /** Renders the instruction files, for the system prompt; `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
-   * Begins the viewer's turn: notifies the plugins, and seeds the tenant's instructions the first time. Without it a run
-   * that has reached the write limit stays at the limit.
+   * Begins the viewer's turn: notifies the plugins, and stores the tenant's instructions the first time. Without it, the count of the write
+   * limit is never reset.
    */
   readonly turnStart: BestEffort<void>
   /**
-   * Tells the plugins of the turn. With a `MemoryManager` the messages are kept before it returns, and extraction follows its trigger.
+   * Notifies the plugins of the turn. With a `MemoryManager` the messages are stored before it returns, and extraction follows its trigger.
    * The session is the viewer's `sessionId ?? runId`, else `default`.
    */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
   /**
-   * Tells the plugins and triggers that the session has ended. The harness calls it in a finalizer of each session, since
-   * the layer outlives sessions.
+   * Notifies the plugins and triggers that the session has ended. The harness should call it in a finalizer of each session, since the
+   * layer outlives sessions.
    */
   readonly sessionEnd: BestEffort<void>
 
   /**
-   * Extracts all waiting messages of every viewer, each on behalf of its own viewer. Does nothing without a
-   * `MemoryManager`.
+   * Extracts memories from all waiting messages of every viewer, each on behalf of its own viewer. Does nothing without a `MemoryManager`.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
   /**
-   * Wraps a tool so that it respects the plugins and the write limit and publishes events, those that the layer was built
-   * with.
+   * Wraps a tool so that it obeys the plugins and the write limit and publishes events. These are the ones that the layer was built with.
    */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` skipped a call that named no viewer. It
-   * serves adapters whose types cannot require a viewer, such as a model of @effect/ai.
+   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` was skipped for a call that named no viewer. It serves
+   * adapters whose types cannot require a viewer, such as a model of @effect/ai.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 
@@ -200,7 +204,7 @@ const make = (
     const policy = { rules: spec, events: publisher }
     const harness = WritePolicy.make(store, policy)
     const model = WritePolicy.make(store, { ...policy, origin: "agent" })
-    /** The store as writes of the origin go through it. */
+    /** Selects the store with the write rules for the origin. */
     const storeOf = (origin: Origin = "user") => origin === "agent" || origin === "pipeline" ? model : harness
     const remembering = yield* WritePolicy.makeRemembering(policy)
     const prompt = yield* Injection.makeContext(
@@ -240,7 +244,7 @@ const make = (
       put: (draft, { embed = false, ...options } = {}) =>
         operation("put", (viewer) =>
           storeOf(options.origin).put(viewer, [draft], options).pipe(
-            Effect.map(([put]) => put!), // one in, one out
+            Effect.map(([put]) => put!), // one draft, one result
             Effect.tap(({ outcome, record }) => embedded(viewer, embed && outcome !== "duplicate", record))
           )),
       update: (id, patch, { embed = false, ifRevision, origin } = {}) =>
@@ -257,7 +261,7 @@ const make = (
           WritePolicy.forgetAll(store, policy, viewer, filter, options)),
       apply: (mutations, provenance) =>
         operation("apply", (viewer) => storeOf(provenance?.origin).apply(viewer, mutations, provenance)),
-      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one in, one out
+      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one id, one result
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
       links: (id) => operation("links", (viewer) => store.links(viewer, id)),
@@ -296,9 +300,9 @@ const make = (
   })
 
 /**
- * Provides the service over a store. It uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and
- * `Plugins` if they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is
- * provided that the store was built without.
+ * Provides the service over a store. It uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
+ * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided now but was not
+ * when the store was built.
  */
 export const layer = (
   spec: MemorySpec.Input = {}
@@ -308,20 +312,20 @@ export const layer = (
 /** Options of `layerTest`. */
 export interface TestOptions {
   /**
-   * Initial time, ISO 8601 or epoch milliseconds. Advances with the ambient clock, so `TestClock.adjust` works. Default:
-   * that clock's time.
+   * Initial time, ISO 8601 or epoch milliseconds. It advances with the ambient clock, so `TestClock.adjust` works. Default: the time of
+   * that clock.
    */
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** Answers of the model, in order: a string as it is, any other value as JSON. Default: none. */
+  /** Answers of the model, in order: a string is returned as it is, any other value as JSON. Default: none. */
   readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }
 
 /**
- * Provides the service for tests: in memory, with seeded ids, scripted answers and hashed vectors. The same calls give the
- * same ids and times.
+ * Provides the service for tests: in memory, with seeded ids, scripted answers and hash vectors. The same calls always give the same ids
+ * and times.
  */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
@@ -335,7 +339,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.orDie // an invalid spec is a mistake in the test
   )
 
-/** Never fails: if memory is unavailable the block says so, and an event and a warning tell why. */
+/** Renders the memory index. Never fails: if memory is unavailable, the block says so, and an event and a warning give the reason. */
 export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer> = Effect.flatMap(
   MemoryService,
   ({ index }) => Effect.map(index, ({ text }) => text)
@@ -348,7 +352,7 @@ const unspecified = (cause: unknown) => {
   return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }
 
-/** Offsets the ambient clock so that it is `now` when the layer is built. */
+/** Offsets the ambient clock so that it shows `now` when the layer is built. */
 const offsetClock = (now: string | number): Layer.Layer<never> =>
   Layer.unwrapEffect(
     Effect.clockWith((clock) =>

@@ -1,4 +1,6 @@
-/** Settings of an agent's memory that its author writes down. They are part of the hash that `Resume` compares. */
+/**
+ * Settings of an agent's memory that its author writes down. `Resume` hashes them with the rest of a run's spec, to detect a changed spec.
+ */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
@@ -14,18 +16,18 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Most writes per run and turn; 0 = no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
+  /** Largest number of writes per run and turn; 0 = no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
   /** Whether the agent may write `Global` records; with `deny` such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Every
-   * conversation reads what another one wrote there. Default: none. Absent at the default, so that specs written before
-   * this field existed keep their hash.
+   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Viewer.mayWrite`. All conversations of a
+   * shared scope read what any of them wrote. Default: none; then the field is absent, so that specs from before it existed keep their
+   * hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
-  /** The fields in the form that is hashed: `sharedWrites` sorted and without repeats, an empty one left out. */
+  /** Returns the form that is hashed: `sharedWrites` sorted and without repeats, and left out if empty. */
   toJSON(): typeof MemorySpec.Encoded {
     const { sharedWrites = [], ...fields } = this
     return sharedWrites.length === 0 ? fields : { ...fields, sharedWrites: Array.from(new Set(sharedWrites)).sort() }
@@ -40,10 +42,10 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
   /** Root of the tree. Default: the nearest ancestor of cwd with `.git`, else cwd. */
   root: Schema.optional(Schema.String),
-  /** Most bytes of a file. A longer text is cut at a whole character and says so, and an issue reports it. Default 65,536. */
+  /** Largest number of bytes of a file. A longer text is cut at a whole character and says so, and an issue reports it. Default 65,536. */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
-  /** Key from which the ids of seeded records are made, the same on every machine. Default: the root's path. */
+  /** Key from which the ids of seeded records are derived; set it to get the same ids on every machine. Default: the root's path. */
   projectKey: Schema.optional(Schema.String)
 }) {}
 
@@ -53,9 +55,9 @@ export type Input = ConstructorParameters<typeof MemorySpec>[0]
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
 
 /**
- * SHA-256 of canonical JSON, hex: neither the order of keys nor `undefined` counts. Give it specs with their defaults
- * applied (`make`), and equal meaning is an equal hash. The default limit of `InstructionFilesConfig` is hashed as that of earlier
- * versions, 16,384, so that their runs go on; a limit of 16,384 counts as the default.
+ * SHA-256 of canonical JSON, hex; the order of keys and `undefined` values do not affect it. Specs of equal meaning have equal hashes if
+ * their defaults are applied (`make`). The default limit of `InstructionFilesConfig` is hashed as 16,384, the default of earlier versions,
+ * so that their runs can be resumed; an explicit limit of 16,384 therefore hashes like the default.
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 
@@ -66,6 +68,6 @@ export const hashedForm = (spec: unknown): unknown =>
       isDefaultLimit(value) ? { ...value, maxBytesPerFile: maxBytesBefore } : value) ?? "null"
   )
 
-/** Whether a value of JSON is an `InstructionFilesConfig` with the default limit, or the JSON of one. */
+/** Whether a JSON value is an `InstructionFilesConfig`, or the JSON of one, with the default limit. */
 const isDefaultLimit = (value: unknown): value is object =>
   Predicate.isRecord(value) && "filenames" in value && "seedMemory" in value && value["maxBytesPerFile"] === maxBytes

@@ -1,30 +1,30 @@
 /**
- * Keeps messages until they are extracted, as rows of the store itself: each is extracted once, even across crashes. Use it
- * through `MemoryManager`, or directly if a program of its own feeds one store.
+ * A durable queue of messages that wait for extraction, kept as rows of the store itself: each message is extracted once, even across
+ * crashes. Use it through `MemoryManager`, or directly in a program that feeds one store.
  *
  * ```text
- * append     the messages are kept                                       before a trigger may fire
- * read       the model is asked, and its plan is kept                    a retry asks it no more
- * write      the plan, and the end of its messages                       one batch: all of it or nothing
+ * append     stores the messages                                         before a trigger may fire
+ * read       asks the model, and stores its answer as a plan             so a retry does not ask again
+ * write      writes the plan and erases its messages                     in one batch: all of it or nothing
  * ```
  *
- * A line is a conversation: a viewer's messages of one session, read in order, one reading at a time. A batch that can
- * never succeed is parked: one that fails permanently, or that failed ten times while other batches succeeded. Messages
- * that another process left behind are read when the layer is built. Several processes may share a store; of those that
- * read the same batch, the first one writes.
+ * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run
+ * over the oldest batches of a line; a line has one reading at a time, in order. A batch is parked, and no longer read, if it fails
+ * permanently, or fails ten times while other batches succeed. Messages that another process left behind are read when the layer is built.
+ * Several processes may share a store; if two read the same batch, the first to write wins.
  *
- * Many tenants share an outbox, and none waits for another:
+ * Many tenants share an outbox without waiting for one another:
  *
  * ```text
- * limits     A line has room for 1,000 batches that wait, a tenant for 10,000. An append that finds no room has the
- *            line's oldest batches read at once; where nothing of the line waits, those of another line of the tenant.
- *            Where that fails, or takes longer than a `turn`, the append fails with `rate_limited`; it never hangs.
- * readers    16 readings run at once. A free reader goes to the tenants in rotation, and within a tenant to the line
- *            that has waited longest. One reading of up to 100 messages is a turn; then the line queues again.
- * hanging    A reading that outlasts its turn of ten seconds moves to the half of the readers that is kept for slow
- *            readings, up to its timeout. Where that half is full, tenants share it evenly, and a reading without a
- *            place is stopped and started again later. So readings that hang hold up only one another.
- * failures   After ten failures in a row of a line, only every third request of that line is tried.
+ * limits     A line may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
+ *            batches of its line read; if none of its line wait, those of another line of the tenant. If that fails, or
+ *            takes longer than a time slice (`turn`), the append fails with `rate_limited`; it never hangs.
+ * readers    Up to 16 readings run at once. A free reader goes to the tenants round robin, and within a tenant to the line
+ *            that has waited longest. After one reading of up to 100 messages the line goes to the end of the queue.
+ * hanging    A reading that exceeds its time slice of ten seconds moves to the half of the readers that is reserved for slow
+ *            readings, and may go on up to its timeout. If that half is full, tenants share it evenly, and a reading that
+ *            gets no place is stopped and restarted later. So readings that hang delay only one another.
+ * failures   After ten failures in a row of a line, only every third request to read that line is tried.
  * ```
  */
 import * as Arr from "effect/Array"
@@ -53,18 +53,18 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 export interface Status {
   /** Number of messages that wait to be read. */
   readonly waiting: number
-  /** Number of batches that were given up on; `release` retries them. */
+  /** Number of parked batches; `release` retries them. */
   readonly parked: number
   readonly failuresInARow: number
   /** Whether the messages survive the process; false if the store is volatile. */
   readonly durable: boolean
 }
 
-/** A batch that was given up on. */
+/** A batch that is no longer read because it failed. */
 export interface Parked {
   readonly viewer: Viewer.Viewer
   readonly session: string
-  /** Places in the session, `to` excluded. */
+  /** Sequence numbers in the session: of the first message, and of the message after the last. */
   readonly from: number
   readonly to: number
   readonly reason: string
@@ -73,27 +73,27 @@ export interface Parked {
 /** Operations of `Outbox`. */
 export interface Service {
   /**
-   * Keeps the messages and returns the sequence number of the first one in the session. Fails with `invalid_scope` if there
-   * is no scope to remember them in, and with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait and
-   * could not be read at once.
+   * Stores the messages and returns the sequence number of the first one in the session. Fails with `invalid_scope` if the viewer has no
+   * scope to remember them in, and with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait and could not be read at
+   * once.
    */
   readonly append: (
     viewer: Viewer.Viewer,
     session: string,
     messages: ReadonlyArray<Message>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Tells the trigger that the session has ended. */
+  /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Reads every line in which messages wait, regardless of triggers and backoff. Fails if a line could be neither written
-   * nor parked. The error has counts only: a flush has no viewer, so it names no user's message, id or text.
+   * Reads every line that has waiting messages, regardless of triggers and backoff. Fails if a line could be neither written nor parked.
+   * The error holds only counts: a flush has no viewer, so it names no user's message, id or text.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Reads the batches of every tenant that were given up on, from the store. */
+  /** Lists the parked batches of every tenant, as the store has them. */
   readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Retries the batches that were given up on; returns their number. */
+  /** Makes the parked batches wait again; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -103,62 +103,63 @@ export class Outbox extends Context.Tag("@memory/Outbox")<Outbox, Service>() {}
 /** Options of extraction. */
 export interface ExtractionConfig {
   /**
-   * Trigger of the readings. Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after
-   * two quiet minutes.
+   * Trigger of extraction. Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after two idle minutes.
    */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /**
-   * Reader of the messages: `pipeline` extracts facts, `ingest` gives the store the messages as they are. Default: `ingest`
-   * if the store has it, else `pipeline`.
+   * Method of extraction: `pipeline` extracts facts, `ingest` gives the messages to the store, which extracts by itself. Default: `ingest`
+   * if the store supports it, else `pipeline`.
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * The scope that the facts are about. Default: the viewer's user; else its agent, if it names neither session nor actor;
-   * else all of its ids, so that a visitor's facts stay with the visit. `agent`: the viewer's agent, so that every other
-   * conversation of the agent sees them; for a viewer with a user, `options.sharedWrites` must then include `agent`.
+   * The scope that the facts are about. Default: the viewer's user; else its agent, if it names neither session nor actor; else all of its
+   * ids, so that a visitor's facts stay with the visit. `agent`: the viewer's agent, so that all conversations of the agent see them; for a
+   * viewer with a user, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
-  /** Options of every extraction. A `scope` here takes precedence over `about`. */
+  /** Options of every extraction. A `scope` given here takes precedence over `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
-  /** Selects the messages to read. Default: all but tool calls and tool results. */
+  /** Selects the messages to extract from. Default: all but tool calls and tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
 }
 
 /** Options of an outbox. */
 export interface Options extends ExtractionConfig {
-  /** Batches of a tenant that may wait, at least 1; each append is a batch. Default 10,000. */
+  /** Largest number of waiting batches of a tenant, at least 1; each append is a batch. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
-  /** Batches of a line that may wait, at least 1. Default 1,000. */
+  /** Largest number of waiting batches of a line, at least 1. Default 1,000. */
   readonly capacityPerLine?: number | undefined
-  /** Readings, and so model calls, at once; at least 2. One half, rounded down, is kept for slow readings. Default 16. */
+  /**
+   * Number of readings, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for slow readings. Default 16.
+   */
   readonly concurrency?: number | undefined
-  /** Longest time that a reading may hold a reader that others wait for, and that an append waits for room. Default 10 s. */
+  /** Time slice: longest time that a reading may hold a reader that others wait for, and that an append waits for room. Default 10 s. */
   readonly turn?: Duration.DurationInput | undefined
   /** Delays between the attempts of a line. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** Longest time of one reading; a reading that takes longer fails, and is tried again. Default two minutes. */
+  /** Longest time of one reading; a longer one fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Lines without waiting messages that are kept open; beyond that the longest idle is closed, and its trigger begins anew.
-   * Default 1,000.
+   * Largest number of open lines; beyond it, the lines without waiting messages are closed, the longest idle first, and their triggers
+   * start anew. Default 1,000.
    */
   readonly openLines?: number | undefined
   /**
-   * Longest time that the end of the scope waits for unread messages, which then stay in the store. 0 does not wait.
-   * Default 30 seconds.
+   * Longest time that the close of the scope waits for unread messages; those left over stay in the store. 0 does not wait. Default 30
+   * seconds.
    */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** Receives the changes that an outbox wrote, and the failures of best efforts. */
+/** Receives the changes that an outbox wrote, and the failures of best-effort work. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
 /**
- * Makes an outbox. It first reads the messages that another process left behind; the end of the scope reads waiting
- * messages, see `flushTimeout`.
+ * Makes an outbox. It first reads the messages that another process left behind; when the scope closes it reads waiting messages, see
+ * `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -205,7 +206,7 @@ export const make = (
     }
   })
 
-/** Provides an outbox of the store and the pipeline that are there. */
+/** Provides an outbox over the `MemoryStore` and the `MemoryPipeline` of the Effect context. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<Outbox, MemoryError.MemoryError, MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline> =>
@@ -216,7 +217,7 @@ export const layer = (
     })
   )
 
-/** Reports failures as warnings, and nothing else: the listener of an outbox that is given none. */
+/** The default listener: logs failures as warnings, and ignores changes. */
 export const loggingListener: Listener = {
   applied: () => Effect.void,
   degraded: (_, part) => (error) => Effect.logWarning(`memory: no ${part}`, error)
@@ -263,7 +264,7 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
   const unread = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
-    Effect.disconnect, // a store that never answers is left behind
+    Effect.disconnect, // do not wait for a store that hangs
     Effect.interruptible,
     Effect.timeoutFail({
       duration: flushTimeout,
@@ -296,7 +297,7 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
 /** Requests a reading of every conversation that another process left unread. */
 const takeUpAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
-    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
+    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have nothing left to read
     const takeUp = (state: OutboxState.OutboxState) =>
       OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(

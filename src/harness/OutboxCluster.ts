@@ -1,20 +1,20 @@
 /**
- * An outbox whose conversations are shared among the machines of a cluster, by @effect/cluster: one machine reads a conversation
- * at a time, and another one takes over if that machine dies. Use it where several processes serve one store; in a single process, and
+ * An outbox whose conversations are divided among the machines of a cluster, by @effect/cluster: each conversation is owned and read by one
+ * machine at a time, and another takes over if that machine dies. Use it where several processes serve one store; in a single process, and
  * over a vault or SQLite, `Outbox` does the same without a cluster.
  *
  * ```text
- * append     the messages are kept in the store, and a message of the cluster names their place: any process may append
- * read       by the process that owns the conversation, as `Outbox` reads; its trigger, its limits, its plans
- * a death    what was open is delivered to the next owner, whose triggers begin anew with it
+ * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
+ * read       the owner reads as `Outbox` does, with the same triggers, limits and plans
+ * a death    unacknowledged cluster messages are delivered to the next owner, whose triggers start anew with them
  * ```
  *
- * Laws: a batch is written once, however often it is delivered, since the write that brings what came of it also erases it.
- * The model is asked once for it if its answer was kept. The order within a conversation is that of its appends, by any
- * process. The tables of the cluster name tenants, ids of rows and places, and no person or word: what is forgotten in the
- * store is in none of them.
+ * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
+ * The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of their appends,
+ * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so forgetting
+ * in the store is enough.
  *
- * Its own subpath, `effect-memory/cluster`, since it needs @effect/cluster and its peers.
+ * It is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
 import * as ClusterCron from "@effect/cluster/ClusterCron"
 import type * as MessageStorage from "@effect/cluster/MessageStorage"
@@ -47,7 +47,7 @@ import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
 /** Options of an outbox in a cluster. `concurrency`, `turn` and the capacities apply to each process. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
-  /** Tells apart the outboxes of one cluster, at most 100 characters. Default `"default"`. */
+  /** Name that tells apart the outboxes of one cluster, at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
   /** Times at which one process of the cluster compacts the store, see `compact`. `false` for never. Default every hour. */
   readonly compaction?: Cron.Cron | false | undefined
@@ -56,15 +56,15 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, of those whose ids match it), and what the
-   * cluster keeps at the addresses of these conversations; returns the number of conversations. If `WritePolicy.forgetAll` erased
-   * the rows, the owners clear the addresses once nothing of the conversations is open.
+   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, only of those whose ids match it), and the cluster
+   * messages of these conversations; returns the number of conversations. `WritePolicy.forgetAll` erases only the rows; the owners then
+   * clear the cluster messages when they close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store. For each conversation that became an hour old since this process last did, it clears the address if
-   * nothing is left in it, which a killed owner has not done, or tells the owner again of the batches that wait, since a process may
-   * be killed before it tells. Returns the number of records that were erased.
+   * Compacts the store, and returns the number of erased records. Then goes through the conversations that have been unchanged for an hour
+   * since the last call: it clears the cluster messages of a finished one, in case its owner was killed, and sends those of a waiting batch
+   * again, in case the appending process was killed before it sent them.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -73,13 +73,13 @@ export interface Service extends Outbox.Service {
 export class OutboxCluster extends Context.Tag("@memory/OutboxCluster")<OutboxCluster, Service>() {}
 
 export type { Listener } from "./Outbox.ts"
-/** The services of a cluster that an outbox needs. */
+/** The cluster services that an outbox needs. */
 export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
- * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of
- * the cluster appends only. Waiting messages in the store are read at once. The end of the scope waits for no reading:
- * another runner, or the next one, reads unread messages.
+ * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of the cluster only
+ * appends. Messages that already wait in the store are read at once. The scope closes without waiting for readings: other runners, now or
+ * later, read the rest.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -126,7 +126,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // only its owner reads
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // its owner, not this process, reads what waits
     })
     const outbox: OpenCluster = {
       options,
@@ -148,7 +148,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // the counts that were last seen
+        Effect.catchAll(() => Effect.sync(() => seen)), // the last known counts
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,
@@ -165,7 +165,10 @@ export const make = (
     }
   })
 
-/** Provides an outbox of the store and the pipeline that are there, and has one process of the cluster compact the store. */
+/**
+ * Provides an outbox over the `MemoryStore` and `MemoryPipeline` of the Effect context, and has one process of the cluster compact the
+ * store.
+ */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<
@@ -194,14 +197,14 @@ interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
   readonly runner: ExtractionRunner.ExtractionRunner
-  /** The conversations that this process appended to. Their owners read them. */
+  /** Workers for the conversations that this process appended to; they ask the owner to read. */
   readonly senders: OutboxWorkers.OutboxWorkers
   readonly lines: ConversationEntity.ConversationClient
   /** Time at which this process last compacted the store, epoch milliseconds; 0 for never. */
   compactedAt: number
 }
 
-/** The trigger of those that only send. */
+/** The trigger of the senders, which never fires: the owner's trigger decides. */
 const silent: NonNullable<Options["trigger"]> = {
   name: "silent",
   fires: () => Stream.empty,
@@ -219,7 +222,7 @@ const append = (
         const from = yield* restore(OutboxWorkers.keep(outbox.senders, worker, outbox.options, messages))
         const { batches, revision, sessionRow } = worker.state
         const rows = batches.find((batch) => batch.from === from)?.rows ?? []
-        if (sessionRow === undefined) return from // it was forgotten meanwhile
+        if (sessionRow === undefined) return from // the conversation was forgotten meanwhile
         const at = yield* Clock.currentTimeMillis
         const to = from + messages.length
         yield* outbox.lines.appended(sessionRow, { tenant: key.viewer.tenant, at, from, to, rows, revision })
@@ -242,7 +245,7 @@ const sessionEnd = (
       )
   )
 
-/** Has the owner read the waiting messages, and takes over the state after that. */
+/** Asks the owner to read the waiting messages, and then refreshes the cached state. */
 const drainAgain = (
   outbox: OpenCluster,
   worker: OutboxWorker.OutboxWorker
@@ -289,7 +292,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   )
 }
 
-/** Has every conversation with unread messages read. */
+/** Requests a reading of every conversation that has unread messages. */
 const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     unreadOf(store),
@@ -325,7 +328,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // the owner ends what is open; where no owner answers, nothing is held open
+        // the owner acknowledges its open cluster messages; if none answers, there is nothing to acknowledge
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.lines.drain(sessionRow, viewer.tenant))),
           "5 seconds"
@@ -342,7 +345,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // quiet since the last one
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // not quiet at the last call
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
       const busy = new Set<string>()
@@ -360,7 +363,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Tells the owners of some conversations of their waiting batches. A trigger is told of each batch once. */
+/** Sends the owners of the given conversations their waiting batches again. An owner ignores a batch that it knows. */
 const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

@@ -1,8 +1,8 @@
 /**
- * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the changes that are meant.
+ * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the fields that may have changed.
  *
- * A checkpoint is one file per run, written under a temporary name and renamed: after a crash the file is the new checkpoint or
- * the previous one.
+ * A checkpoint is one file per run, written under a temporary name and renamed: after a crash the file is the new checkpoint or the
+ * previous one.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -28,15 +28,14 @@ export const Checkpoint = Schema.Struct({
   hash: Schema.String,
   /** Number of the turn, from 0. */
   turn: Schema.NonNegativeInt,
-  /** Number of messages that have been extracted. */
+  /** Number of messages from which memories have been extracted. */
   cursor: Schema.NonNegativeInt
 })
 /** The state of a run at the end of a turn. */
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
 /**
- * A field of the spec that has changed. `before` or `after` is `undefined`, and absent when encoded, if that side lacks the
- * field.
+ * A field of the spec that has changed. `before` or `after` is `undefined`, and absent when encoded, if the field is missing on that side.
  */
 export const Drift = Schema.Struct({
   field: Schema.String,
@@ -48,7 +47,7 @@ export const Drift = Schema.Struct({
 export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/ResumeError")("ResumeError", {
   checkpoint: Checkpoint,
   hash: Schema.String,
-  /** Changes by dotted field, `memory.writesPerTurn`; a dot in a key is `\.`. */
+  /** Changes, by the path of the field, such as `memory.writesPerTurn`; a dot in a key is written `\.`. */
   changed: Schema.NonEmptyArray(Drift)
 }) {
   override get message(): string {
@@ -69,8 +68,8 @@ export interface Service {
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /**
-   * Saves a checkpoint atomically: after a crash the run has either this one or the previous one. Fails with `unsupported`,
-   * and changes nothing, if a newer release saved the previous one.
+   * Saves a checkpoint atomically: after a crash the run has either this one or the previous one. Fails with `unsupported`, and changes
+   * nothing, if a newer release saved the previous checkpoint.
    */
   readonly save: (
     runId: string,
@@ -82,7 +81,7 @@ export interface Service {
 /** Tag of the service for checkpoints. */
 export class Resume extends Context.Tag("@memory/Resume")<Resume, Service>() {}
 
-/** Storage of checkpoints as text; `runId` is in NFC. */
+/** Storage of checkpoints as text, by run id in Unicode form NFC. */
 interface Shelf {
   readonly read: (runId: string) => Effect.Effect<Option.Option<string>, MemoryError.MemoryError>
   readonly write: (runId: string, text: string) => Effect.Effect<void, MemoryError.MemoryError>
@@ -160,7 +159,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
               ) // the first error is the one to report
             )
           }).pipe(
-            Effect.retry({ while: isTaken, times: 8 }), // a seeded Random draws again what a killed process left
+            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file, and a seeded Random repeats its name
             Effect.zipRight(sync(directory)),
             Effect.uninterruptible,
             Effect.mapError(io("save"))
@@ -179,8 +178,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Accepts a changed spec if only these fields have changed. A field covers those below it: `memory` is every field of `memory`.
- * Returns the checkpoint as it was saved; the next `save` is under the new spec.
+ * Accepts a changed spec if only these fields have changed. A field includes its subfields: `memory` covers every field of `memory`.
+ * Returns the checkpoint as it was saved; the next `save` stores the new spec.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(
@@ -221,7 +220,7 @@ const legal = (op: string, runId: string) =>
     })
   )
 
-/** Converts a spec to JSON: instances of a `Schema.Class` become their fields, `undefined` is left out. */
+/** Converts a spec to JSON: an instance of a `Schema.Class` becomes an object of its fields, `undefined` is left out. */
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
@@ -245,8 +244,7 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
   )
 
 /**
- * Names the file of a run, distinct on case-insensitive disks too: an id that is not `[a-z0-9_-]{1,64}` is replaced by its
- * hash.
+ * Returns the file name of a run, distinct even on case-insensitive disks: an id that is not `[a-z0-9_-]{1,64}` is replaced by its hash.
  */
 const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
 

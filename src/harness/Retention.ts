@@ -1,9 +1,9 @@
 /**
- * Keeps kinds within their caps: forgets the least important records beyond a cap, the older ones first. Use `layer` to do
- * so by the hour, `enforce` to do so once.
+ * Keeps kinds within their caps: forgets the records beyond a cap, the least important first and of equally important ones the oldest.
+ * `layer` does so every hour, `enforce` once.
  *
- * The policy is the `cap` of the kinds in force where it runs, each per exact scope; a kind without a cap keeps everything.
- * Records that have expired or are no longer true, and those of instruction files, neither count nor go.
+ * The caps are those of the provided `MemoryKind.Kinds`, and hold per exact scope; a kind without a cap keeps everything. Records that have
+ * expired or are no longer valid, and those of instruction files, are neither counted nor forgotten.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -28,10 +28,10 @@ export interface Options {
 }
 
 /**
- * Forgets what is beyond the caps and returns it; with `dryRun`, returns what it would forget. All of it goes in one batch,
- * and can be restored until the store's trash is over. Where a record changes meanwhile, all is decided anew. Publishes
- * `memory_retired` for each record where there is `MemoryEvents`. Cost: reads all records of the kinds of which some scope of the
- * tenant holds more than the cap; a federation those of every kind that has one.
+ * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. All are forgotten in one batch,
+ * and can be restored until the store empties its trash. If a record changes meanwhile, the whole decision is repeated. Publishes
+ * `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind of which some scope of the tenant
+ * exceeds the cap; in a federation, of each kind that has a cap.
  */
 export const enforce = (
   system: Viewer.System,
@@ -62,7 +62,7 @@ export const enforce = (
 
 const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.turn, page)
 
-/** Returns the kinds of which a scope holds more rows than the cap; of a store that cannot tell, every kind that has a cap. */
+/** Returns the kinds that exceed their cap in some scope; if the store cannot count them, every kind that has a cap. */
 const kindsOver = (
   { reader }: Service,
   system: Viewer.System,
@@ -75,7 +75,7 @@ const kindsOver = (
       (groups) => Array.from(new Set(groups.map(([, kind]) => kind)))
     )
 
-/** Selects, by kind and exact scope, the records beyond the cap. Pure. */
+/** Selects the records beyond the cap of their kind, per exact scope. Pure. */
 export const beyond = (
   records: ReadonlyArray<MemoryRecord>,
   caps: ReadonlyMap<string, number>
@@ -88,8 +88,8 @@ export const beyond = (
   )
 
 /**
- * Keeps every tenant within its caps, in the background: begins when the layer is built, and goes on hourly while the store is in
- * use. A failure is logged, and the next hour tries again.
+ * Keeps every tenant within the caps, in the background: starts when the layer is built, then runs hourly while the store is in use. A
+ * failure is logged, and retried an hour later.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
@@ -106,7 +106,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // its own calls alone must not start another round, unless they changed something
+      // the round's own reads are activity, too, but must not start another round unless it changed something
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")
@@ -116,7 +116,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
   })
 )
 
-/** Publishes `memory_retired` for each record, where there is `MemoryEvents`. */
+/** Publishes `memory_retired` for each record, if `MemoryEvents` is provided. */
 const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const events = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)

@@ -2,11 +2,11 @@
  * The messages of conversations, kept in the store, so that a chat goes on after a restart.
  *
  * A thread belongs to the subject of its viewer (`Viewer.subjectOf`): to a user in all sessions, else to an agent, else to a session or
- * actor. Nobody else reads it, lists it or learns that it is there. `MemoryService.forgetAll(filter, { purge: true })` erases it
- * with the rest. Messages are no memories: no search of the store finds them, `search` of a thread does.
+ * actor. Other viewers can neither read nor list it, nor learn that it exists. `MemoryService.forgetAll(filter, { purge: true })` erases
+ * threads along with records. Messages are not memories: a search of the store does not find them, but `search` of their thread does.
  *
- * An append is one batch: it is there whole or not at all, and messages have one order, whoever appends. Its cost, and that of a page,
- * does not depend on the length or the number of threads.
+ * An append is atomic: all of its messages are stored or none. Concurrent appends are put into one order. The cost of an append, and that
+ * of reading a page, depends neither on the length of the thread nor on the number of threads.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -34,8 +34,8 @@ export { purge } from "./Threads/ThreadWrites.ts"
 /** Operations of `Threads`. */
 export interface Service {
   /**
-   * Appends messages to a thread, which is made if it is missing. Strips injected memory. Returns the place of the first message.
-   * Fails with `invalid_draft` if a value is no message.
+   * Appends messages to a thread, which is created if it does not exist. Strips injected memory. Returns the sequence number of the first
+   * message. Fails with `invalid_draft` if a value is not a message.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -43,7 +43,7 @@ export interface Service {
     messages: ReadonlyArray<ThreadRows.NewMessage>
   ) => Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Reads messages; none where there is no such thread. Cost: the messages. */
+  /** Reads messages; returns none if the thread does not exist. Cost: grows with the number of messages read. */
   readonly messages: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -51,10 +51,10 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Page, MemoryError.MemoryError>
 
   /**
-   * Reads the newest messages that fit into a budget of tokens, at four characters of text or data a token; at least the last one.
-   * The window begins with a message of the user or the system, if the thread has one, so that no result of a tool appears without
-   * its call. If none of those fits, as after a result that is longer than the budget, the window begins with the last one of
-   * them, and exceeds the budget.
+   * Reads the newest messages that fit into a budget of tokens, at four characters of text or data a token; at least the last message. The
+   * window begins with a message of the user or the system, if the thread has one, so that no tool result appears without its call. If no
+   * such message fits, as after a tool result that is longer than the budget, the window begins with the last such message and exceeds the
+   * budget.
    */
   readonly window: (
     viewer: Viewer.Viewer,
@@ -63,8 +63,8 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Window, MemoryError.MemoryError>
 
   /**
-   * Finds messages of a thread by words, best first. Cost: the messages that came since this process searched the thread last, all of them
-   * the first time; the 64 threads searched last are kept.
+   * Finds messages of a thread by words, best first. Cost: at the first search reads all messages, later those appended since; the indexes
+   * of the 64 threads searched last are kept in memory.
    */
   readonly search: (
     viewer: Viewer.Viewer,
@@ -72,15 +72,15 @@ export interface Service {
     query: { readonly text: string; readonly limit?: number | undefined }
   ) => Effect.Effect<ReadonlyArray<ThreadReads.Found>, MemoryError.MemoryError>
 
-  /** Returns the description of a thread, if there is such a thread. */
+  /** Returns the description of a thread, or `None`. */
   readonly get: (
     viewer: Viewer.Viewer,
     thread: string
   ) => Effect.Effect<Option.Option<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Lists threads, newest made first. `after` is the name of the last one of the page before; fails with `not_found` where that was
-   * deleted or renamed since. Default limit 20.
+   * Lists threads, newest first by creation. `after` is the name of the last thread of the previous page; fails with `not_found` if that
+   * thread has been deleted or renamed since. Default limit 20.
    */
   readonly list: (
     viewer: Viewer.Viewer,
@@ -88,8 +88,9 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Copies a thread, or its messages before a place, into a new one, in one batch. Fails with `not_found` where there is nothing to copy,
-   * with `invalid_id` where the name is taken, and with `invalid_draft` where the place is not a whole number, 0 or more. Cost: the messages.
+   * Copies a thread, or its messages before a sequence number, into a new thread, in one batch. Fails with `not_found` if there is nothing
+   * to copy, with `invalid_id` if the new name is taken, and with `invalid_draft` if the sequence number is not a whole number of at least
+   * 0. Cost: grows with the number of messages.
    */
   readonly fork: (
     viewer: Viewer.Viewer,
@@ -98,7 +99,7 @@ export interface Service {
     options?: { readonly before?: number | undefined }
   ) => Effect.Effect<ThreadRows.Thread, MemoryError.MemoryError>
 
-  /** Gives a thread another name. Fails with `not_found` where it is missing, and with `invalid_id` where the name is taken. */
+  /** Renames a thread. Fails with `not_found` if it does not exist, and with `invalid_id` if the new name is taken. */
   readonly rename: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -106,8 +107,8 @@ export interface Service {
   ) => Effect.Effect<ThreadRows.Thread, MemoryError.MemoryError>
 
   /**
-   * Erases a thread for good, the last messages first. Returns whether it was there. Where the process ends on the way, the thread is
-   * shorter, and to delete it again erases the rest.
+   * Erases a thread irrecoverably, the last messages first. Returns whether it existed. If the process ends midway, a shorter thread is
+   * left, and another `delete` erases the rest.
    */
   readonly delete: (viewer: Viewer.Viewer, thread: string) => Effect.Effect<boolean, MemoryError.MemoryError>
 }

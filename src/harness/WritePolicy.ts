@@ -1,17 +1,17 @@
 /**
- * The boundary between a model and memory: the rules that a write to the store or through the pipeline has to keep, and the
- * plugins that are asked before a tool is called.
+ * The boundary between a model and memory: the rules that every write must keep, be it to the store or through the pipeline, and the
+ * plugins that may deny a tool call.
  *
- * A layer over a store holds its writes to the rules of the spec, and publishes an event for each change, done or failed.
+ * `layer` wraps a store: it rejects writes that break the rules of the spec, and publishes an event for each change and each failed write.
  * Reads pass through.
  *
  * ```text
  * globalWrites: "deny"   no write changes, restores or purges a Global record: `not_owned`
- * sharedWrites           a model's write stays within the scopes of `Viewer.mayWrite`: `not_owned` for a record that is
- *                        there, `invalid_scope` for a draft
+ * sharedWrites           a model writes only scopes that `Viewer.mayWrite` allows: else `not_owned` for an existing record,
+ *                        `invalid_scope` for a draft
  * ```
  *
- * The store below refuses records that the viewer does not see, or that are read-only.
+ * The wrapped store itself rejects changes of records that the viewer does not see, or that are read-only.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -40,16 +40,18 @@ import * as OutboxLog from "./Outbox/OutboxLog.ts"
 import * as RateLimit from "./RateLimit.ts"
 import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 
-/** The rules that writes are held to. */
+/** The rules of the spec that writes must keep. */
 export interface WriteRules extends Pick<MemorySpec, "globalWrites" | "sharedWrites"> {}
 
 /** Options of a store with write rules. */
 export interface Options {
   readonly rules: WriteRules
   readonly events: MemoryEvents.EventPublisher
-  /** Origin of the writes. `agent` and `pipeline` stand for a model, which `sharedWrites` binds. Default `user`: harness code. */
+  /**
+   * Origin of the writes. `agent` and `pipeline` stand for a model, which `sharedWrites` restricts. Default `user`: code of the harness.
+   */
   readonly origin?: Origin | undefined
-  /** Name of the call in refusals. Default: the store's own. */
+  /** Name of the operation in errors. Default: that of the store's method. */
   readonly op?: string | undefined
 }
 
@@ -108,7 +110,7 @@ export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, n
     })
   )
 
-/** Fails with `not_owned` if the rules close the scope to everybody. */
+/** Fails with `not_owned` if the rules forbid all writes to the scope. */
 export const mayWrite = (
   { globalWrites }: WriteRules,
   op: string,
@@ -117,9 +119,9 @@ export const mayWrite = (
   globalWrites === "deny" && scope === Global ? deniedGlobal(op) : Effect.void
 
 /**
- * Forgets all records that the filter means and the viewer may forget, in batches of 1,000, and returns how many were
- * there. `purge` first erases the viewer's messages that wait for extraction, so that none of them becomes a memory
- * meanwhile, and its threads if the filter names no kind of record; then the records, those in the trash too.
+ * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns how many existed. With `purge`,
+ * first erases the viewer's messages that wait for extraction, so that none becomes a memory meanwhile, and its threads, both only if the
+ * filter restricts nothing but the scope; then the records, including those in the trash.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -134,7 +136,7 @@ export const forgetAll = (
       yield* ThreadWrites.purge(store, viewer, filter.scope)
     }
     const governed = make(store, { rules, events, op: "forgetAll" })
-    // the library also sees records that are closed, not yet true or expired: they count as data of the viewer too
+    // reads as the library, which also sees records that are closed, not yet valid or expired: they are the viewer's data too
     const system = Viewer.system(viewer.tenant)
     const isClosed = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions" || (rules.globalWrites === "deny" && scope === Global)
@@ -147,18 +149,18 @@ export const forgetAll = (
         Effect.flatMap(Effect.forEach((ids) => governed.forget(viewer, Chunk.toReadonlyArray(ids), { purge })))
       )
     const there = filter.forgotten === true ? [] : yield* forgetEach(false)
-    // records that were forgotten before are in the trash still
+    // records that were forgotten earlier are still in the trash
     if (purge) yield* forgetEach(true)
     return there.flat().filter(Boolean).length
   })
 
-/** The records, scopes and revisions that a write touches. */
+/** The records, scopes and revisions that a write affects. */
 interface Touched {
   /** Records that are changed. */
   readonly ids: ReadonlyArray<MemoryId>
   /** Scopes of drafts. */
   readonly scopes?: ReadonlyArray<MemoryScope>
-  /** Revisions that come back or go for good; without a number, the newest one. */
+  /** Revisions that are restored or purged; without a number, the newest revision. */
   readonly past?: ReadonlyArray<{ readonly id: MemoryId; readonly revision?: number }>
 }
 
@@ -177,7 +179,7 @@ const touchedBy = (mutations: ReadonlyArray<MemoryMutation>): Touched => ({
 const isPurge = (mutation: MemoryMutation | undefined): mutation is Extract<MemoryMutation, { _tag: "Forget" }> =>
   mutation?._tag === "Forget" && mutation.purge === true
 
-/** Fails if the rules forbid the write. Reads the touched records, unless no rule can forbid it. */
+/** Fails if the rules forbid the write. Reads the affected records only if some rule might forbid it. */
 const check = (
   store: MemoryStore.Service,
   { op: named, origin, rules }: Options,
@@ -203,7 +205,7 @@ const check = (
     }
     for (const { id, revision } of past) {
       const revisions = yield* store.history(Viewer.system(viewer.tenant), id, 1_000)
-      const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // else it is not there
+      const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // else treat it as absent
       const meant = revision === undefined ? revisions[0] : revisions.find((found) => found.revision === revision)
       if (visible && meant) yield* standing(meant)
     }
@@ -220,8 +222,7 @@ const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
 
 /**
- * The pipeline behind `MemoryService`, with the model and the embedder that are provided, if any. Its writes and searches are
- * published like any other.
+ * The pipeline behind `MemoryService`, with the model and the embedder that are provided, if any. Its writes and searches publish events.
  */
 export interface Remembering {
   readonly remember: (
@@ -239,16 +240,16 @@ export interface Remembering {
     receipt: MemoryPipeline.Receipt
   ) => Effect.Effect<void, MemoryError.MemoryError>
   readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Makes vectors now, best effort: a record without one stays pending. */
+  /** Computes vectors now, as a best effort: a record whose vector fails stays pending. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
-  /** The models that were there when it was made. */
+  /** Names of the models that were provided when the service was made. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
 const noEmbedder = MemoryError.make("unsupported", { op: "embed", message: Embedder.missing })
 
-/** Makes the pipeline over the store that is there, held to the rules. */
+/** Makes the pipeline over the `MemoryStore` of the Effect context, under the write rules. */
 export const makeRemembering = (
   { events, rules }: Pick<Options, "events" | "rules">
 ): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
@@ -315,12 +316,12 @@ export const makeRemembering = (
   })
 
 /**
- * The gate between a model and a tool: every plugin is asked, in order, before the tool is called.
+ * The guard around a tool: asks every plugin, in order, before the tool is called.
  *
  * Results and failures of every tool pass through `MemoryTool.visible`, including tools that this library did not make.
  *
- * A plugin may crash. A crash when it is told of a turn is logged, and the turn goes on; a crash when it is asked about a call
- * counts as a refusal.
+ * A plugin may crash. If it does in a notification, that is logged and the turn goes on; if it does when asked about a call, the call is
+ * denied.
  */
 export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
@@ -328,8 +329,8 @@ export interface ToolGuard {
 }
 
 /**
- * Makes the gate. A denied call fails with `rate_limited` if the write limit denies it and with `unsupported` if another plugin
- * does, in the words of that plugin, and `memory_denied` is published.
+ * Makes the guard. A denied call fails with `rate_limited` if the write limit denied it, else with `unsupported`, and with the plugin's own
+ * message; `memory_denied` is published.
  */
 export const makeToolGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
@@ -384,7 +385,7 @@ export const makeToolGuard = (
   }
 }
 
-/** The plugins in force, and the write limit of the spec unless they hold one. */
+/** Returns the provided plugins, and adds the write limit of the spec unless they include one. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
     const plugins = yield* HarnessPlugin.Plugins
@@ -393,6 +394,6 @@ export const plugins = (spec: MemorySpec) =>
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
   })
 
-/** Whether a refusal is about a mistake that a model can correct at once, rather than a missing permission or a failure. */
+/** Whether a refusal is due to a mistake that a model can correct at once, and not to a missing permission or a failure. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

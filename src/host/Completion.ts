@@ -1,6 +1,6 @@
 /**
- * The harness's language model, reduced to what this library needs. A cassette is a file of recorded answers, which replays a
- * run without the model.
+ * The language model that the harness provides, as a service with two calls: text, and JSON that fits a Schema. `layerRecord`
+ * writes the answers of a model into a file, called a cassette; `layerReplay` answers from that file, without a model.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -13,10 +13,10 @@ import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Validation from "../domain/Validation.ts"
 
-/** Longest answer that is accepted, in UTF-16 units. A longer one is a `model` failure, and is not parsed. */
+/** Longest answer that `object` accepts, in UTF-16 units. For a longer answer it fails with `model`, without parsing it. */
 export const maxAnswerLength = 262_144
 
-/** A question to a model. */
+/** A prompt for a model: the system prompt and the message of the user. */
 export interface Prompt {
   readonly system: string
   readonly user: string
@@ -26,12 +26,12 @@ export interface Prompt {
 export interface Service {
   /** Name of the model; recorded in cassettes. */
   readonly model: string
-  /** Asks the model. Fails with `model`. Sets no limit to the time: a caller does, as an outbox, which waits two minutes. */
+  /** Asks the model. Fails with `model`. Has no timeout: the caller sets one (an outbox: two minutes). */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * Asks the model and decodes the first JSON object or array in the answer that fits; prose, fences and truncation are
-   * tolerated. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`: the same call may succeed
-   * later. The failure says what was expected, and never quotes the answer.
+   * Asks the model and decodes the first JSON object or array in the answer that fits the schema, even among prose, in a fence, or cut
+   * off at the end. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`; a retry may succeed. The error
+   * says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
@@ -53,16 +53,16 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
   }
 }
 
-/** Name of the model of `layerNone`. */
+/** Model name by which `isNone` recognises `layerNone`. */
 const none = "none"
 
-/** Whether the service is that of `layerNone`, without a model. */
+/** Whether the service is `layerNone`, which has no model. */
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
- * Answers from a script, in order: a string is the answer, a `MemoryError` the failure of that call, any other value is answered
- * as JSON. Calls beyond the script fail with `model`. The script begins anew each time the layer is built, unless it is an
- * iterator.
+ * Provides a model that answers from a script, for tests: the n-th call gets the n-th value, or each call the result of the function.
+ * A string is the answer, a `MemoryError` is the failure of the call, and any other value is answered as JSON. Calls beyond the end of
+ * the script fail with `model`. Each build of the layer begins the script anew, unless it is an iterator, which cannot begin anew.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -82,7 +82,10 @@ export const layerScripted = (
     })
   })
 
-/** Fails every call with `unsupported`, naming what to provide. A pipeline on it adds the facts of `customExtract` as they are. */
+/**
+ * Provides no model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline` with this
+ * layer adds the facts that `customExtract` returns, without asking a model.
+ */
 export const layerNone: Layer.Layer<Completion> = Layer.succeed(
   Completion,
   make({
@@ -97,8 +100,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 )
 
 /**
- * Asks the model of the layer below and appends its answers to a cassette, each before it is handed on. Failures are not
- * recorded. Fails with `io` if the cassette cannot be written. To record anew, delete the file first.
+ * Provides a model that asks the given `Completion` and appends each answer to a cassette before it returns it. Does not record
+ * failures. Fails with `io` if the cassette cannot be written. To record anew, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -116,9 +119,9 @@ export const layerRecord = (
   )
 
 /**
- * Answers from a cassette. A prompt that was recorded several times gets its answers in that order, from the first one on
- * each time the layer is built. A prompt that is not on the cassette, or was recorded less often, fails with `model`. The
- * layer fails with `not_found` if there is no cassette, and with `corrupt` if it cannot be read.
+ * Provides a model that answers from a cassette. A prompt that was recorded several times gets its answers in that order; each build
+ * of the layer begins with the first. A call fails with `model` if its prompt was not recorded, or if all recorded answers to it were
+ * given already. The layer fails with `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
  */
 export const layerReplay = (
   file: string
@@ -149,13 +152,13 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Says that a prompt has no recorded answer. The error's cause holds the prompt, for logs. */
+/** Returns the message of the error for a prompt without a recorded answer. The error's `cause` holds the prompt, for logs. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
-/** Takes answers one by one. Callers that share an iterator share its answers. */
+/** Makes a function that takes the next answer of a script. Callers that share an iterator share its answers. */
 const taken = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
   return (): ReadonlyArray<unknown> => {
@@ -183,7 +186,7 @@ const decoded = <A, I>(schema: Schema.Schema<A, I>, answer: string) =>
 const failed = (message: string, cause?: unknown) =>
   MemoryError.make("model", { op: "Completion.complete", message, cause })
 
-/** One answer in a cassette, a line of JSON. */
+/** Schema of one line of a cassette: a prompt and the answer to it, as JSON. */
 const CassetteEntry = Schema.Struct({
   model: Schema.String,
   system: Schema.String,
@@ -193,8 +196,9 @@ const CassetteEntry = Schema.Struct({
 interface CassetteEntry extends Schema.Schema.Type<typeof CassetteEntry> {}
 
 /**
- * Appends lines to a cassette, one write per line and one at a time. Creates a missing folder and cuts off an unfinished
- * line. Fails with `unsupported`, and changes nothing, if a newer release recorded the cassette.
+ * Opens a cassette and returns a function that appends an entry: one write per line, one write at a time. Creates a missing folder,
+ * and removes a last line that a crash left incomplete. Fails with `unsupported`, and changes nothing, if a newer release recorded
+ * the cassette.
  */
 const recordTo = (file: string) =>
   Effect.gen(function*() {
@@ -216,7 +220,7 @@ const recordTo = (file: string) =>
       )
   }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
 
-/** Reads the recorded answers, in order. Fails with `unsupported` if a newer release recorded one of them. */
+/** Reads the entries of a cassette, in order. Fails with `unsupported` if a newer release recorded one of them. */
 const readCassette = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -245,11 +249,11 @@ const readCassette = (file: string) =>
 
 const reading = "Cassette.read"
 const asLine = Schema.parseJson(CassetteEntry)
-// compiled at their first calls: an import of the package does without
+// functions, so that the codecs are compiled at the first call and not when the package is imported
 const encodeEntry = (entry: CassetteEntry) => Schema.encode(asLine)(entry)
 const decodeEntry = (line: string) => Schema.decode(asLine)(line)
 
-/** The finished lines of a cassette. A last line without its end was never finished, and does not count. */
+/** Returns the complete lines of a cassette. Ignores a last line without a line feed, which a crash left incomplete. */
 const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)
 
 const refuseNewer = (op: string, line: string, n: number) =>

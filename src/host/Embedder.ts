@@ -1,4 +1,4 @@
-/** Embeddings: converts texts into vectors with the harness's model, or with word vectors if there is none. */
+/** Converts texts into vectors: with a model that the harness provides, or offline with word vectors (`layerWordVectors`). */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
@@ -12,29 +12,29 @@ import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** The purpose of an embedding. Some models embed a question in another way than its answers. */
+/** Purpose of a vector. Some models embed a question differently from the texts that answer it. */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model, a part of every vector's key. A model with other vectors needs another name. */
+  /** Name of the model, which is part of the key of every vector. A model that makes other vectors must have another name. */
   readonly model: string
-  /** Dimensions of a vector; 0 = there are no vectors. */
+  /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number
-  /** Calibration of the model's cosines. `calibrate` measures the floor. */
+  /** Calibration of the model's cosines; `calibrate` measures the `floor`. Default: the defaults of `Calibration`. */
   readonly calibration?: Calibration | undefined
-  /** Returns one vector per text, in order. The vectors must not be changed: callers may share them. Fails with `model`. */
+  /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. Fails with `model`. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
   ) => Effect.Effect<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
 }
 
-/** Calibration of a model: how its cosines count in a search by words and vectors. */
+/** Calibration of a model: how its cosines are scored in a search by vectors, or by words and vectors. */
 export interface Calibration {
-  /** Cosine of two unrelated texts, 0 to below 1. Default 0. */
+  /** Typical cosine of two unrelated texts, at or below which a search finds nothing, 0 to below 1. Default 0. */
   readonly floor?: number | undefined
-  /** Weight of the vectors relative to the words, which have 1. Default .4; for a model that is better than words, 1 or more. */
+  /** Weight of the vectors, relative to a weight of 1 for words. Default .4; use 1 or more for a model that ranks better than words. */
   readonly weight?: number | undefined
 }
 
@@ -43,17 +43,18 @@ export class Embedder extends Context.Tag("@memory/Embedder")<Embedder, Service>
 
 /** Options of `make`. */
 export interface Options {
-  /** Texts per call, default 32. */
+  /** Largest number of texts per call of the backend; default 32. */
   readonly batch?: number | undefined
-  /** Most concurrent calls, over all callers; default 4. */
+  /** Largest number of concurrent calls of the backend, for all callers together; default 4. */
   readonly concurrency?: number | undefined
-  /** Number of most recently used vectors to keep; default 1,000, 1.5 MB at 384 dimensions; 0 = none. */
+  /** Number of vectors in the cache; the least recently used one is dropped. Default 1,000 (1.5 MB at 384 dimensions); 0: no cache. */
   readonly cache?: number | undefined
 }
 
 /**
- * Adds batches, bounded concurrency and a cache to a backend. Callers share a text that is being embedded. Fails with `model`
- * for an answer of another count or other dimensions, or with a number that is not finite. An option that is not such a count is a defect.
+ * Adds batches, bounded concurrency and a cache to a backend. Concurrent callers of the same text share one call. `embed` fails with
+ * `model` if the backend returns a wrong number of vectors, a wrong number of dimensions, or a number that is not finite. An invalid
+ * option is a defect.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -71,7 +72,7 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
     return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
   })
 
-/** Dies if a count would make `make` wait or loop for ever. */
+/** Dies if an option of `make` is invalid; some values would make it wait or loop for ever. */
 const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   Effect.orDie(Validation.refuseOptions("Embedder.make", [
     ...batch === Infinity ? [] : Validation.countIssues("batch", batch, 1),
@@ -80,8 +81,8 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   ]))
 
 /**
- * Measures the floor of a model: the median cosine over the pairs of sixteen unrelated sentences. Keeps a declared weight. Costs
- * one call of the model, and fails as that call does.
+ * Returns the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to 0..0.95. Keeps
+ * the `weight`. Costs one call of the model, and fails if that call fails.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -112,9 +113,9 @@ const unrelated = [
 ]
 
 /**
- * Embeds offline: the weighted mean (smooth inverse frequency) of GloVe vectors of 20,000 English words, 100 dimensions. It
- * knows words, not sentences. Vectors have length 1; a text without a known word has the zero vector. The layer reads the
- * table, 2 MB, and fails with `io` if it does not lie beside the code, as in a bundle.
+ * Embeds offline, without a model: a text becomes the weighted mean (smooth inverse frequency) of the GloVe vectors of its words, from a
+ * table of 20,000 English words in 100 dimensions. Ignores the order of words. Vectors have length 1; a text without a known word gets
+ * the zero vector. The layer reads the table, 2 MB, from the package's folder, and fails with `io` if it is not there, as in a bundle.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -128,11 +129,11 @@ export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, Fi
   })
 )
 
-/** Message of an error for a missing `Embedder`: names the layer to provide. @internal */
+/** Error message for a missing `Embedder`, which names the layer to provide. @internal */
 export const missing = "there is nothing to embed with: provide an Embedder to the layer that asks it, " +
   "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))"
 
-/** Makes no vectors: searches are lexical. */
+/** Provides an embedder without vectors, so that every search is by words only. */
 export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
   model: "none",
   dimensions: 0,
@@ -140,9 +141,9 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * Embeds by hashing, for tests: equal texts have equal vectors, and shared words bring texts closer, but meaning does not count.
- * Each stem adds or subtracts 1 at the index of its hash (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text without words
- * has the zero vector. Dimensions: default 256.
+ * Embeds by hashing, for tests: equal texts get equal vectors, and texts are the more similar the more words they share. Each stem adds
+ * or subtracts 1 at the index given by its hash (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text without words
+ * gets the zero vector. Default: 256 dimensions.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}
@@ -183,7 +184,7 @@ const hashed = (text: string, dimensions: number): Float32Array => {
   for (const term of stemsOf(text)) {
     let hash = 2_166_136_261 // FNV-1a, 32 bits
     for (let at = 0; at < term.length; at++) hash = Math.imul(hash ^ term.charCodeAt(at), 16_777_619)
-    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // its low bits alone tell similar words badly apart
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // mixes in the high bits: the low ones of FNV-1a collide for similar words
     vector[(hash >>> 1) % dimensions]! += hash & 1 ? 1 : -1
   }
   const length = Math.hypot(...vector)
@@ -194,11 +195,11 @@ type Vectors = ReadonlyArray<Float32Array>
 type Embed = Service["embed"]
 
 /**
- * Keeps the vectors that were used last, by purpose and text, and lets callers share the calls that are under way. `ask` gets
- * at most `batch` texts at a time, each once; its vectors are shared, not copied.
+ * Adds a cache of vectors, by purpose and text, and deduplicates concurrent requests. `ask` gets at most `batch` texts at a time,
+ * without duplicates; its vectors are shared, not copied.
  *
- * Law: one caller at a time asks for a text. A failure reaches every caller that waits for the text, and is not kept. If the
- * asking caller is interrupted, the waiting ones ask themselves.
+ * Law: only one caller at a time asks for a given text. If that fails, every caller that waits for the text fails, and the failure is
+ * not cached. If the asking caller is interrupted, the waiting callers ask again.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
   const kept = recentlyUsed(limit)
@@ -225,7 +226,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
       const settle = (claims: ReadonlyArray<Claim>, exit: Exit.Exit<Vectors, MemoryError.MemoryError>) =>
         Effect.sync(() => {
           for (const [n, { key, pending, text }] of claims.entries()) {
-            if (underWay.get(key) !== pending) continue // it was settled with its batch
+            if (underWay.get(key) !== pending) continue // settled before, with its batch
             underWay.delete(key)
             if (Exit.isSuccess(exit)) {
               vectors.set(text, exit.value[n]!)
@@ -254,24 +255,24 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
       })
 
       return restore(asked).pipe(
-        Effect.ensuring(settle(mine, Exit.interrupt(FiberId.none))), // batches that never began
+        Effect.ensuring(settle(mine, Exit.interrupt(FiberId.none))), // settles the texts of batches that never began
         Effect.zipRight(restore(awaited))
       )
     })
   return embed
 }
 
-/** A vector that a caller asked for; `undefined` if that caller was interrupted. */
+/** A vector that one caller asks for and others may await; `undefined` if the asking caller was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
-/** A text that a call asks for, or waits for. */
+/** A text that this caller asks for, or for which it awaits another caller. */
 interface Claim {
   readonly text: string
   readonly key: string
   readonly pending: Pending
 }
 
-/** A map of at most `limit` vectors. The least recently used one is dropped first. */
+/** Makes an LRU map of at most `limit` vectors. */
 const recentlyUsed = (limit: number) => {
   const entries = new Map<string, Float32Array>()
   return {
@@ -287,21 +288,22 @@ const recentlyUsed = (limit: number) => {
   }
 }
 
-/** Name of the word vectors. It counts up with each change of the table, of the words taken from a text, or of their weights. */
+/** Model name of the word vectors. Increase its last number when the table, the tokenizer or the weights change. */
 const wordModel = "glove-100d-20k-1"
 const wordDimensions = 100
 
 /**
- * Reads the table, 2 MB. A text is the weighted mean of its words' vectors, rare words counting for more; order and negation
- * are lost. A word that stands twice counts twice; one that the table lacks does not count. Takes 5 µs for a short text.
+ * Reads the table of word vectors, 2 MB, and returns the function that embeds a text: the weighted mean of the vectors of its words.
+ * Rare words weigh more; a word that occurs twice counts twice; a word that is not in the table does not count. Order and negation are
+ * lost. Takes 5 µs for a short text.
  *
  * ```text
  * v(text) = Σ a / (a + p(w)) · v(w),  then of length 1       a = 10⁻³
  * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
  * ```
  *
- * Smooth inverse frequency (Arora, Liang and Ma 2017, without their common component: taken out as a constant it finds
- * less in dialogue), p by Zipf–Mandelbrot from the order of the table, v(w) of length 1.
+ * This is smooth inverse frequency (Arora, Liang and Ma 2017), but without removing the common component: with a constant one removed,
+ * searches of dialogue found less. p(w), the frequency of a word, is estimated by Zipf–Mandelbrot from its rank; v(w) has length 1.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {
@@ -328,10 +330,10 @@ const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError
 
 const loading = "Embedder.layerWordVectors"
 
-/** Finds a file of the table from `src` and from `dist` alike. */
+/** Returns the path of a file of the table. The relative path is the same from `src` and from `dist`. */
 const pathOf = (name: string): string =>
   decodeURIComponent(new URL(`../../assets/word-vectors/${name}`, import.meta.url).pathname)
-    .replace(/^\/(?=[A-Za-z]:\/)/, "") // a drive of Windows
+    .replace(/^\/(?=[A-Za-z]:\/)/, "") // a URL path has a slash before the drive letter of Windows
 
 const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
   const scales = scalesOf(ranks.size, table)
@@ -351,7 +353,7 @@ const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
 
 const wordsOf = Tokenizer.make({ stopwords: "wide" })
 
-/** The factor of each row: its weight, divided by its length. */
+/** Returns the factor of each row of the table: the weight of the word divided by the length of its vector. */
 const scalesOf = (size: number, table: Int8Array): Float64Array => {
   const zipf = Float64Array.from({ length: size }, (_, rank) => 1 / (rank + 1 + 2.7))
   const total = zipf.reduce((sum, x) => sum + x, 0)

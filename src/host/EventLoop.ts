@@ -1,37 +1,52 @@
 /**
- * Keeps long work from blocking the event loop: no step of this library should block it for more than 50 ms.
+ * Splits long synchronous work into steps, with pauses in which the event loop runs. No step should block the loop for more than
+ * 50 ms.
  *
- * `Effect.yieldNow` lets other fibers run, but neither timers nor sockets, since fibers resume in microtasks. `sleep(0)`
- * lets those run too; under a `TestClock` it returns at once.
+ * A pause is a turn of the event loop, in which timers and sockets run. `Effect.yieldNow` would let other fibers run only, since fibers
+ * resume in microtasks.
  */
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as DefaultServices from "effect/DefaultServices"
 import * as Deferred from "effect/Deferred"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 import type { Steps } from "../ranking/internal/IndexCodec.ts"
 
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
-/** Waits for the next turn of the event loop, about a millisecond. */
-export const turn: Effect.Effect<void> = Effect.sleep(0)
+/**
+ * Pauses for one turn of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one: `sleep(0)` takes a
+ * millisecond, and the timers of several fibers, each due when another's step ends, would run one after the other without a turn.
+ */
+export const turn: Effect.Effect<void> = Effect.clockWith((clock) =>
+  clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
+)
 
-/** Sleeps by the machine's clock, even under a `TestClock`, to wait for a server or another process. */
+const liveClock = Context.get(DefaultServices.liveServices, Clock.Clock)
+
+const immediate = Effect.async<void>((resume) => {
+  const handle = setImmediate(() => resume(Effect.void))
+  return Effect.sync(() => clearImmediate(handle))
+})
+
+/** Sleeps in real time, even under a `TestClock`: for waiting for a server or another process. */
 export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
   Effect.withClock(Effect.sleep(time), machineClock)
 
 const machineClock = Clock.make()
 
 /**
- * Pauses long work: call it after each step with the size of that step. The unit is one character that was parsed or cut
- * into words, which takes 0.1 µs for English and 2 µs for Chinese.
+ * Decides when long work pauses: call it after each step with the work of that step, and it pauses when enough work has been done. One
+ * unit of work is one character that was parsed or split into terms, which takes 0.1 µs for English and 2 µs for Chinese.
  */
 export interface Pacer {
   (work: number): Effect.Effect<void>
 }
 
-/** Makes a pacer that waits for a turn of the event loop after every `budget` units. Default 16,384. */
-export const pacer = (budget = 16_384): Pacer => {
+/** Makes a pacer that pauses after every `budget` units of work. Default 8,192. */
+export const pacer = (budget = 8_192): Pacer => {
   let done = 0
   return (work) =>
     Effect.suspend(() => {
@@ -43,8 +58,8 @@ export const pacer = (budget = 16_384): Pacer => {
 }
 
 /**
- * Makes a function that runs the steps of concurrent fibers one after the other, and pauses between them as `pacer` does.
- * `work` returns the size of a finished step.
+ * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between them like a `pacer`, so that
+ * many fibers together do not block the event loop either. `work` returns the work of a finished step.
  */
 export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
@@ -55,8 +70,8 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
 )
 
 /**
- * Makes a function that runs effects one after the other, in the order of arrival. One that is interrupted while it waits gives
- * its place up. Cost where none runs: a tenth of a semaphore's.
+ * Makes a queue: a function that runs effects one at a time, in the order in which they arrive. An effect that is interrupted while
+ * it waits leaves the queue. Entering an empty queue costs a tenth of taking a permit of a semaphore.
  */
 export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
   let last: Deferred.Deferred<void> | undefined
@@ -78,13 +93,14 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
     })
 }
 
-/** Runs steps, with a turn of the event loop between two, until `isLast` returns true. */
+/** Calls `isLast`, which does one step of work, until it returns true. Pauses for a turn of the event loop between calls. */
 export const steps = (isLast: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() => isLast() ? Effect.void : Effect.zipRight(turn, steps(isLast)))
 
 /**
- * Calls a function with each value, and waits for a turn of the event loop after every `stretch` units of work, and at the end of more
- * than a quarter of it. `work` returns the units of one value; default 1. An iterator that is live, as that of a map, has one value read ahead over a pause.
+ * Calls a function with each value. Pauses for a turn of the event loop after every `stretch` units of work, and at the end if more
+ * than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads one value ahead of
+ * each pause: if `values` is a Map that changes in the pause, `call` still gets that value.
  */
 export const forEach = <A>(
   values: Iterable<A>,
@@ -106,7 +122,7 @@ export const forEach = <A>(
     return some()
   })
 
-/** Runs work, with a turn of the event loop after every `stretch` units, and as `forEach` at the end. Default 65,536: about 8 ms. */
+/** Runs `Steps` to their result. Pauses like `forEach`, after every `stretch` units of work. Default 16,384, about 2 ms. */
 export const paced = <A>(begin: () => Steps<A>, stretch = atATime): Effect.Effect<A> =>
   Effect.suspend(() => {
     const steps = begin()
@@ -121,39 +137,39 @@ export const paced = <A>(begin: () => Steps<A>, stretch = atATime): Effect.Effec
     return some()
   })
 
-/** Whether what was done since the last pause deserves one of its own, lest several such pieces of work in a row become one. */
+/** Whether to pause at the end of a piece of work: otherwise several pieces in a row, each below `stretch`, would block the loop. */
 const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
 
 /** Options of a `LazyIndex`. */
 export interface LazyOptions<Row, A> {
   /** Makes an index without rows. */
   readonly make: () => A
-  /** Adds a row. Returns its work, in units of a `Pacer`. */
+  /** Adds a row. Returns the work that it took, in units of a `Pacer`. */
   readonly add: (index: A, row: Row) => number
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
-  /** Returns the current rows, without tombstones. The iterator may come to rows that are set meanwhile, or not. */
+  /** Returns the current rows, without tombstones. Rows that are set during the iteration may be among them or not. */
   readonly rows: () => Iterable<Row>
 }
 
 interface Making<Row, A> {
   readonly index: A
-  /** The rows that are still to be read, until they are all in `parts`. */
+  /** Iterator over the rows that were not read yet; `undefined` once all are read. */
   unread: Iterator<Row> | undefined
-  /** The rows that were read and not yet added; once all are read, the next one is the last of the last part. */
+  /** Rows that were read and not yet added. Once all are read, they are added from the end of the last part. */
   readonly parts: Array<Array<Row>>
-  /** Rows that were set or replaced while the others were read: those of them that are current are among the changes. */
+  /** Rows that were passed to `set` during reading. They are skipped in `parts`; the current ones among them are in `changes`. */
   touched: ReadonlySet<Row | undefined>
-  /** Changes since the rows were read; until then, since the first of them was. */
+  /** Changes that arrived by `set` since reading began. When reading ends, they are reduced to the rows that are current. */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
-  /** Number of the changes that were applied. */
+  /** Number of changes that have been applied. */
   changed: number
 }
 
 /**
- * An index over the rows of a table, built with pauses on first use and kept current from then on. Changes that arrive while it
- * is built are applied after the rows. Several fibers may wait for it at once; each of them continues the build, so none depends
- * on another that is interrupted.
+ * An index over the rows of a table that is built on first use, with pauses, and updated from then on. Changes that arrive during the
+ * build are applied after the rows. If several fibers wait for the index, each of them continues the build; so if one is
+ * interrupted, the others do not wait in vain.
  */
 export class LazyIndex<in out Row, in out A> {
   readonly #options: LazyOptions<Row, A>
@@ -164,31 +180,31 @@ export class LazyIndex<in out Row, in out A> {
     this.#options = options
   }
 
-  /** Replaces the row `before` by the row `after`. Costs nothing before first use. */
+  /** Replaces the row `before` by the row `after`. Does nothing before first use. */
   set(before: Row | undefined, after: Row | undefined): void {
     if (this.#index !== undefined) this.#change(this.#index, before, after)
     else this.#making?.changes.push([before, after])
   }
 
-  /** The index, if it is built. */
+  /** The index, if it has been built. */
   get known(): A | undefined {
     return this.#index
   }
 
-  /** Returns the index; builds it without pauses if there is none, at the cost of all rows. */
+  /** Returns the index. Builds it if necessary, without pauses: then it blocks for the time that all rows take. */
   build(): A {
     while (this.#index === undefined) this.#step()
     return this.#index
   }
 
-  /** Returns the index; builds it with pauses if there is none. */
+  /** Returns the index. Builds it if necessary, with pauses. */
   readonly prepared: Effect.Effect<A> = Effect.suspend(() =>
     this.#index !== undefined
       ? Effect.succeed(this.#index)
       : Effect.map(steps(() => this.#index !== undefined || this.#step()), () => this.build())
   )
 
-  /** Reads or adds some rows; returns whether the index is complete. */
+  /** Does one step of the build: reads or adds some rows, or applies changes. Returns whether the index is complete. */
   #step(): boolean {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {
@@ -202,7 +218,7 @@ export class LazyIndex<in out Row, in out A> {
     let work = 0
     while (work < atATime && making.unread !== undefined) work += readSome(making)
     while (work < atATime && making.unread === undefined && making.parts.length > 0) {
-      const part = making.parts.at(-1)! // there is one
+      const part = making.parts.at(-1)! // there is a part
       const row = part.pop()
       if (part.length === 0) making.parts.pop()
       if (row !== undefined) work += making.touched.has(row) ? 1 : perRow + add(making.index, row)
@@ -223,7 +239,7 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Reads some rows, and returns the work that took. After the last it accounts for what was set since the first. */
+/** Reads up to `partSize` rows and returns the work that it took. After the last row, sets `touched` and reduces `changes`. */
 const readSome = <Row, A>(making: Making<Row, A>): number => {
   const part: Array<Row> = []
   while (making.unread !== undefined && part.length < partSize) {
@@ -245,11 +261,11 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
   return partSize
 }
 
-/** Most rows of a part. */
-const partSize = 16_384
+/** Largest number of rows of a part. */
+const partSize = 4_096
 
-/** Work between two pauses, in units of a `Pacer`: about 8 ms. */
-const atATime = 65_536
+/** Work between two pauses, in units of a `Pacer`: about 2 ms. */
+const atATime = 16_384
 
-/** Work of a row besides reading its text, in units of a `Pacer`. */
+/** Work of adding or changing a row besides that of its text, in units of a `Pacer`. */
 const perRow = 8

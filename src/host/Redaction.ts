@@ -1,22 +1,21 @@
 /**
- * Takes secrets out of what is remembered: keys, tokens, card numbers and, if asked, addresses of e-mail; or whatever a function
- * of your own finds. Provide it once, below the whole of memory; without it nothing is redacted.
+ * Replaces secrets in texts before they are stored or sent to a model: keys, tokens, card numbers and, if asked, e-mail addresses;
+ * or whatever your own function finds. Provide it once, beneath all layers of memory; without it nothing is redacted.
  *
- * Laws: a text is redacted before it is stored (drafts, patches, messages of outboxes and threads, in every store) and before a
- * model is asked to extract, reconcile or embed it. What was stored before stays as it is. Files that somebody else writes into a
- * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
- * stay; so do numbers of JSON, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
- * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
- * `MemoryEvents` below the same redaction, or beside a `MemoryService` over the store, publishes it. Secrets of an instruction file
- * are counted when its text is first read.
+ * What is redacted: drafts, patches, and messages of outboxes and threads before any store stores them; texts before a model is asked
+ * to extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows
+ * that `Copy` moves; ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON; updates by `Viewer.system`; the query
+ * text of a `memory_recalled` event, which only `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event reports the
+ * number of secrets found, never the secrets. It is published by each `MemoryEvents` with the same redaction, and by each that is
+ * provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
  *
- * A store carries the redaction that it was built with. Whatever is built on the store, also later, redacts by that one.
- * `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another redaction is provided to them,
- * and a federation refuses a writable store that lacks the redaction of the federation. A layer that is built twice is the same
- * redaction; two calls of `Redaction.layer` are two. So provide one last, below the store, or to the store alone;
- * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store that redacts only with
- * `unredacted: true`. Over a store that redacts nothing, a kind, `Threads` and `MemoryPipeline` redact by the one that is provided to
- * them only what they themselves name, keep of messages, or send to a model, and they warn.
+ * A store keeps the redaction that it was built with, and all services over the store redact with that one. If another redaction
+ * is provided to them, `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported`. A federation refuses
+ * a writable store that lacks the redaction of the federation. One layer is one redaction, even if it is built twice; two calls of
+ * `Redaction.layer` make two different ones. So provide one layer last, beneath the store, or to the store alone.
+ * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store with a redaction only if
+ * `unredacted: true` is given. Over a store without a redaction, the kinds of memory, `Threads` and `MemoryPipeline` log a warning
+ * and use the redaction provided to them for names, messages and prompts of their own; the store's other texts are not redacted.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -40,19 +39,19 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** A report that secrets were found: their number and the viewer; for a text to a model, the viewer of the library. */
+/** A report that secrets were found: their number, and the viewer of the write; for a text sent to a model, `Viewer.system()`. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
 }
 
-/** A redaction: finds and replaces secrets, and reports them. */
+/** A redaction, which finds secrets, replaces them, and reports their number. */
 export interface Service {
-  /** Redacts a text. Must find nothing in its own result, since that is redacted again on its way. */
+  /** Redacts a text. Must find no secret in its own result, since a text may pass through several layers that redact it. */
   readonly redact: (text: string) => Redacted
   /**
-   * Calls the listener for every text in which something was found, until the scope closes. Of listeners with the same `key` only one
-   * is called. Default: each has a key of its own.
+   * Calls the listener for every text in which a secret was found, until the scope closes. If several listeners have the same `key`,
+   * only one of them is called. Default: each listener has its own key.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -61,7 +60,7 @@ export interface Service {
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
-/** The redaction in force; undefined, the default, for none. A reference, so it never appears in `R`. */
+/** The redaction that is provided; undefined, the default, for none. A `Context.Reference`, so it never appears in `R`. */
 export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction", {
   defaultValue: (): Service | undefined => undefined
 }) {}
@@ -91,26 +90,26 @@ export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
     }
   })
 
-/** Counter of secrets; each counts once, however many listeners there are. */
+/** Metric: the number of secrets found. Counts each once, whatever the number of listeners. */
 const redactions = Metric.counter("memory_redactions", {
   description: "Secrets that were taken out of texts",
   incremental: true
 })
 
-/* The redaction in force for what is built on a store. */
+/* Functions that choose the redaction of a service that is built on a store. */
 
-/** A store, as far as its redaction is concerned. */
+/** The fields of a store that determine the redaction of services over it. */
 interface Carrier {
   readonly name: string
   readonly redaction: Option.Option<Service>
 }
 
-/** Whether two redactions are alike: those of one layer are, also where it was built twice, and no redaction is like none. @internal */
+/** Whether two redactions are from the same layer, even if it was built twice; two absent redactions are the same, too. @internal */
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
- * Returns the redaction of a service on a store: the store's, else the provided one. Warns if the provided one is another.
- * @internal
+ * Returns the redaction for a service over a store: the store's, else the provided one. Logs a warning if one is provided that is not
+ * the store's. @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
@@ -123,7 +122,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
     )
   })
 
-/** Returns the store's redaction. Fails with `unsupported` if another one is provided. @internal */
+/** Returns the store's redaction. Fails with `unsupported` if one is provided that is not the store's. @internal */
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
@@ -137,8 +136,9 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
   "or provide the redaction to the store alone"
 
 /**
- * Returns the redaction of stores that are written as one: the one that all of them have, else one that redacts as each of them
- * does and hears of all. It is the same as theirs where they redact alike, and the same as none where they do not. @internal
+ * Returns one redaction for several stores that are used as one. If they differ, it applies every redaction in turn, and `listen`
+ * listens to all. By `isSame`, it equals the redaction of the stores if all of them have the same, and no other redaction if they
+ * differ. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -156,9 +156,9 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
   return Option.some({ ...first, listen, redact: all.every((one) => isSame(one, first)) ? first.redact : redact })
 }
 
-/* Functions for the library's writers and readers; each does nothing without a redaction. */
+/* Functions with which the library redacts what it writes and reads. Each does nothing if the redaction is undefined. */
 
-/** Redacts the texts of a batch. Skips the rows of the library, whose texts were redacted before. @internal */
+/** Redacts the texts of a batch. Skips the library's own rows, whose texts were redacted before. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -173,15 +173,15 @@ export const mutations = (
         mutation._tag === "Put" && Predicate.isRecord(mutation.draft) && !isOurs(mutation.draft)
           ? { ...mutation, draft: draftOf(redact, mutation.draft) }
           : mutation._tag === "Update" && Predicate.isRecord(mutation.patch) && !Viewer.isSystem(viewer)
-          ? { ...mutation, patch: said(redact, mutation.patch) }
+          ? { ...mutation, patch: redactFields(redact, mutation.patch) }
           : mutation
       )
   )
 
-/** Whether a draft is a row of the library. One without a scope is not; the store refuses it. */
+/** Whether a draft is one of the library's own rows. A draft without a scope is not; the store refuses it later. */
 const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
-/** Redacts messages, and the JSON that a thread keeps beside them. @internal */
+/** Redacts messages, and the JSON that a thread stores with each message. @internal */
 export const messages = <A extends Message & { readonly data?: JsonObject | undefined }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -199,13 +199,14 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
         ...(data && { data })
       }
       return message instanceof Message && data === undefined
-        ? new Message(fields, { disableValidation: true }) as A // the same fields
+        ? new Message(fields, { disableValidation: true }) as A // the cast: the fields of the message, of the same types
         : fields
     }))
 
 /**
- * Removes memory blocks and lone surrogates, as is done before a message is stored, so that their removal cannot join the parts
- * of a secret later. Removes blocks that form by the removal of others, too, up to eight deep; disarms the tags of deeper ones.
+ * Removes memory blocks and lone surrogates before a text is redacted: if they were removed later, when the message is stored, the text
+ * on both sides could join to a secret. Repeats the removal up to eight times, since the removal of a block can form another one; then
+ * makes remaining closing tags ineffective.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -217,7 +218,7 @@ const plain = (text: string): string => {
   return kept.replaceAll(PromptText.close, "</memory >")
 }
 
-/** Redacts the texts of facts, and their tags, metadata and links. @internal */
+/** Redacts facts: their texts, tags, metadata and links. @internal */
 export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { readonly text: string }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -227,12 +228,12 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     redaction,
     viewer,
     all,
-    (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
-  ) // the fields of the fact
+    (redact) => all.map((fact) => ({ ...redactFields(redact, fact), text: redact(fact.text) }) as A)
+  ) // the cast: the fields of the fact, of the same types
 
 /**
- * Makes a function that redacts texts which are read repeatedly, such as files, and reports the secrets of a text at its first
- * reading only. @internal
+ * Makes a function that redacts texts that are read repeatedly, such as files. Reports the secrets of a text when it is first read from
+ * its place, and again only after it has changed. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()
@@ -245,14 +246,14 @@ export const rereading = (redaction: Service | undefined) => {
     })
 }
 
-/** Redacts a text that is searched for; reports nothing. @internal */
+/** Redacts the text of a query. Reports nothing. @internal */
 export const redactQuery = (
   redaction: Service | undefined,
   text: string
 ): Effect.Effect<string, MemoryError.MemoryError> =>
   within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
-/** Makes a model whose prompts are redacted. @internal */
+/** Wraps a language model so that its prompts are redacted. @internal */
 export const completion = (redaction: Service | undefined, model: Completion.Service): Completion.Service => {
   const asked = (prompt: Completion.Prompt) =>
     within(
@@ -268,7 +269,7 @@ export const completion = (redaction: Service | undefined, model: Completion.Ser
   }
 }
 
-/** Makes an embedder whose texts are redacted. @internal */
+/** Wraps an embedder so that its texts are redacted. @internal */
 export const embedder = (redaction: Service | undefined, model: Embedder.Service): Embedder.Service =>
   redaction === undefined ? model : {
     ...model,
@@ -279,7 +280,7 @@ export const embedder = (redaction: Service | undefined, model: Embedder.Service
       )
   }
 
-/** Runs `use` with a function that redacts and counts, and reports the count; `otherwise` without a redaction. */
+/** Runs `use` with a function that redacts a text, then reports the number of secrets found. Returns `otherwise` without a redaction. */
 const within = <A>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -297,13 +298,13 @@ const within = <A>(
           count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
           return redacted.text
         }),
-      // no cause: it may quote the text
+      // leaves the cause out, which may quote the text
       catch: () => MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept" })
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
-/** Redacts the fields that drafts and patches share. Adds no field. */
-const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
+/** Redacts the fields that drafts and patches have in common. Adds no field. */
+const redactFields = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
   { body, data, links, metadata, summary, tags, ...rest }: A
 ) => ({
@@ -322,7 +323,7 @@ const linkOf = (redact: (text: string) => string, link: typeof Link.Type): typeo
 const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   const { actor, reference } = draft.source ?? {}
   return {
-    ...said(redact, draft),
+    ...redactFields(redact, draft),
     ...(draft.source && {
       source: {
         ...draft.source,
@@ -330,10 +331,10 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
         ...(reference !== undefined && { reference: redact(reference) })
       }
     })
-  } as Draft // the fields of the draft, each of its own type
+  } as Draft // the cast: the fields of the draft, of the same types
 }
 
-/** Redacts the texts of JSON, but not its keys. Returns a value without secrets, or that is not JSON, as it is. */
+/** Redacts the strings of a JSON value, but not its keys. Returns the same object if there is no secret in it, or if it is not JSON. */
 const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
   const walk = (value: Json, depth: number): Json => {
     if (typeof value === "string") return redact(value)
@@ -349,13 +350,13 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
     })
     return all.every(([, field], n) => Object.is(field, entries[n]![1])) ? value : Object.fromEntries(all)
   }
-  return walk(value, 0) as A // the walk keeps the shape
+  return walk(value, 0) as A // `walk` replaces strings by strings only
 }
 
-/** Redacts a text that its key calls a secret: `{ password: "…" }` as `password=…`. */
+/** Redacts a string under a key that names a secret: for `{ password: "…" }` it redacts the text `password="…"`. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  // a value in quotes may have spaces
+  // tries quotes first, since only a quoted value may contain spaces
   for (const quote of ["\"", ""]) {
     const before = `${key}=${quote}`
     const redacted = redact(before + value + quote)

@@ -1,22 +1,22 @@
 /**
- * Randomness for secrets: keys and signatures that must not be guessable.
+ * Random bytes for secrets, such as keys, which must not be guessable.
  *
- * Public values (ids, jitter, samples) come from Effect's `Random`, which a test or an attacker who saw enough of them can
- * predict. Secrets are drawn here, by default from the operating system. A test provides `layerSeeded`, so that a run
- * replays byte for byte.
+ * Values that are no secrets (ids, jitter, samples) come from Effect's `Random`, which anyone who has seen enough of its output can
+ * predict. Secrets come from this module, by default from the operating system. Tests provide `layerSeeded`, so that a run can be
+ * repeated byte for byte.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { secretBytes, sha256, sha256Bytes } from "../domain/Digest.ts"
 
-/** A source of unpredictable bytes. */
+/** A generator of unpredictable bytes. */
 export interface Service {
-  /** Draws `length` bytes; an integer, at least 0. */
+  /** Draws `length` bytes; `length` is an integer of at least 0. */
   readonly bytes: (length: number) => Effect.Effect<Uint8Array>
 }
 
-/** The source of secrets in use. Default: the operating system's generator. A reference, so it never appears in `R`. */
+/** The generator that is used. Default: the operating system's. A `Context.Reference`, so it never appears in `R`. */
 export class SecureRandom extends Context.Reference<SecureRandom>()("@memory/SecureRandom", {
   defaultValue: (): Service => ({ bytes: (length) => Effect.sync(() => secretBytes(length)) })
 }) {}
@@ -27,7 +27,7 @@ export const secret: Effect.Effect<string> = Effect.gen(function*() {
   return Array.from(yield* bytes(32), (byte) => byte.toString(16).padStart(2, "0")).join("")
 })
 
-/** Provides bytes that are derived from the seed alone. For tests only: the seed determines every secret. */
+/** Provides bytes that are derived from the seed. For tests only: whoever knows the seed knows every secret. */
 export const layerSeeded = (seed: string | number): Layer.Layer<never> =>
   Layer.effect(SecureRandom, Effect.sync(() => seeded(sha256(`${typeof seed}:${seed}`))))
 

@@ -1,23 +1,23 @@
 /**
- * The JSON API of the inspector: what its page shows and does, by `MemoryService`, for the current viewer of each request.
+ * The JSON API behind the inspector's page. It calls `MemoryService` for the current viewer of each request.
  *
  * ```text
- * GET  /api/session                for whom it acts
+ * GET  /api/session                the viewer for whom it acts
  * POST /api/search                 { text, kinds?, tags?, limit? }: hits with explanations
- * GET  /api/records                ?kind, ?after: a page of what is remembered, newest first
- * GET  /api/trash                  ?after: a page of what was forgotten
- * GET  /api/records/:id            a record, what it links to and what links to it
- * POST /api/records/:id            { revision, patch }: changes it; 409 if it stands at another revision
- * GET  /api/records/:id/history    its revisions, each with what it changed
+ * GET  /api/records                ?kind, ?after: a page of records, newest first
+ * GET  /api/trash                  ?after: a page of forgotten records
+ * GET  /api/records/:id            a record, the records that it links to and those that link to it
+ * POST /api/records/:id            { revision, patch }: changes it; 409 if it has another revision by now
+ * GET  /api/records/:id/history    its revisions, each with its changes
  * GET  /api/records/:id/graph      ?depth: the records around it
- * POST /api/records/:id/forget     { revision }: moves it into the trash
- * POST /api/records/:id/restore    { revision? }: brings back a revision; default: what was forgotten
- * POST /api/prompt                 { text }: what the next prompt would show, and why
+ * POST /api/records/:id/forget     { revision }: moves it to the trash
+ * POST /api/records/:id/restore    { revision? }: restores a revision; default: the forgotten one
+ * POST /api/prompt                 { text }: the memories that the next prompt would contain, and why
  * POST /api/why                    { id, text }: why a record is not found
  * ```
  *
- * A POST has to have the content type `application/json`, which no page of another site can send without being asked first. A
- * failure is `{ error: { reason, message, detail? } }`. A record that the viewer does not see is answered as one that is not there.
+ * A POST must have the content type `application/json`, which a page of another site can send only after a CORS preflight. A failure is `{
+ * error: { reason, message, detail? } }`. A record that the viewer does not see is treated as one that does not exist.
  */
 import { Size } from "@effect/platform/FileSystem"
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -44,18 +44,18 @@ import { headers } from "./InspectorPage.ts"
 import * as RecordGraph from "./RecordGraph.ts"
 import * as RevisionDiff from "./RevisionDiff.ts"
 
-/** Schema of the answer of `/api/session`. */
+/** Schema of the response of `/api/session`. */
 export const Session = Schema.Struct({
   tenant: Schema.String,
   reach: Schema.String,
   ids: Schema.Record({ key: Schema.String, value: Schema.String }),
   store: Schema.String,
   version: Schema.String,
-  /** Time of the server, epoch ms. */
+  /** Time of the server, epoch milliseconds. */
   now: Schema.Number
 })
 
-/** Schema of the other end of a link, as it is shown. */
+/** Schema of the other end of a link, as the page shows it. */
 export const End = Schema.Struct({
   id: MemoryId,
   type: Schema.String,
@@ -64,10 +64,13 @@ export const End = Schema.Struct({
   kind: Schema.String
 })
 
-/** Schema of the answer of `/api/records/:id`. */
+/** Schema of the response of `/api/records/:id`. */
 export const Shown = Schema.Struct({ record: MemoryRecord, to: Schema.Array(End), from: Schema.Array(End) })
 
-/** Schema of the answer of `/api/records/:id/history`, newest first. The last has no difference: it is the earliest kept. */
+/**
+ * Schema of the response of `/api/records/:id/history`, newest first. The last item has no difference, since it is the earliest kept
+ * revision.
+ */
 export const History = Schema.Struct({
   items: Schema.Array(Schema.Struct({
     record: MemoryRecord,
@@ -75,7 +78,7 @@ export const History = Schema.Struct({
   }))
 })
 
-/** Schema of the answer of `/api/records/:id/graph`. */
+/** Schema of the response of `/api/records/:id/graph`. */
 export const Graph = Schema.Struct({
   ...RecordGraph.Graph.fields,
   nodes: Schema.Array(Schema.Struct({
@@ -87,18 +90,18 @@ export const Graph = Schema.Struct({
 })
 
 const Block = Schema.Struct({ text: Schema.String, ids: Schema.Array(MemoryId), leftOut: Schema.Number })
-/** Schema of the answer of `/api/prompt`. */
+/** Schema of the response of `/api/prompt`. */
 export const Prompt = Schema.Struct({
   instructions: Schema.String,
   index: Block,
   context: Block,
-  /** Text that was searched for: the message, unless that has no topic. */
+  /** Text that was searched for: the message, unless it names no topic. */
   query: Schema.NullOr(Schema.String),
-  /** Hits of that search, best first, with those that the context has no room for. */
+  /** Hits of that search, best first, including some for which the context has no room. */
   hits: Schema.Array(Schema.Struct({ hit: Hit, isShown: Schema.Boolean }))
 })
 
-/** Schema of the answer of `/api/why`: the reason, and what it says of the record; `null`: the record is found. */
+/** Schema of the response of `/api/why`: the reason why the record is not found, with a sentence about it; both `null` if it is found. */
 export const Why = Schema.Struct({ reason: Schema.NullOr(Absence), text: Schema.NullOr(Schema.String) })
 
 const Text = Schema.String.pipe(Schema.maxLength(4_000))
@@ -122,16 +125,16 @@ const Restored = Schema.Struct({ revision: Schema.optional(Revision) })
 const Prompted = Schema.Struct({ text: Text })
 const Asked = Schema.Struct({ id: MemoryId, text: Text })
 
-/** Most bytes of a body: the longest text of a record, escaped. */
+/** Largest size of a request's body in bytes; the longest text of a record, escaped, fits. */
 const maxBytes = 4 * 1024 * 1024
-/** Records of a page of a list. */
+/** Number of records per page of a list. */
 const pageSize = 30
-/** Hits beyond those of the context that `/api/prompt` shows. */
+/** Number of further hits that `/api/prompt` shows beside those of the context. */
 const beyond = 5
-/** Records of a context, as `Injection.InjectionConfig` has them. */
+/** Number of records of a context, the default of `Injection.InjectionConfig`. */
 const contextSize = 5
 
-/** Makes the API over the memory of the context. `version` is shown. */
+/** Makes the API over the `MemoryService` of the Effect context. `version` is shown on the page. */
 export const make = (options: { readonly version: string }): Effect.Effect<
   HttpApp.Default<never, MemoryService.CurrentViewer>,
   never,
@@ -142,7 +145,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     const store = yield* MemoryStore
     const { CurrentViewer } = MemoryService
 
-    /** The records of ids, those that the viewer sees. */
+    /** Returns the records of these ids that the viewer sees. */
     const recordsOf = (ids: ReadonlyArray<MemoryId>) =>
       Effect.gen(function*() {
         const found = yield* store.get(yield* CurrentViewer, ids)
@@ -297,7 +300,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     )
   })
 
-/** Refuses what a page of another site could send: a request from another site, and a POST that is not JSON. */
+/** Rejects requests that a page of another site could send: those marked as cross-site, and POSTs that are not JSON. */
 const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }): HttpApp.Default<E, R> => {
     const site = headers["sec-fetch-site"]
@@ -313,7 +316,7 @@ const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   })
 
 const answer = <A, I>(schema: Schema.Schema<A, I>, value: A) =>
-  Effect.orDie(HttpServerResponse.schemaJson(schema)(value, { headers })) // the value is of the schema's type
+  Effect.orDie(HttpServerResponse.schemaJson(schema)(value, { headers })) // the type guarantees that the value encodes
 
 const nothingToRestore = (id: MemoryId) =>
   failure("conflict", {

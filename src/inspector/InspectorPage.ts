@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and the headers that keep the page to itself: it runs no script but its own, sends nothing to
- * another place, and is shown in no frame.
+ * The files of the inspector's page, and the headers that isolate the page: it runs only its own scripts, sends nothing to other hosts, and
+ * cannot be framed.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -9,12 +9,12 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 
-/** Schema of the files of the page: their texts by name. */
+/** Schema of the files of the page: file names with their texts. */
 export const Files = Schema.Record({ key: Schema.String, value: Schema.String })
 /** Files of the page, as their schema decodes them. */
 export interface Files extends Schema.Schema.Type<typeof Files> {}
 
-/** Headers of every answer, be it of the page or of the API. */
+/** Headers of every response, of the page and of the API. */
 export const headers = {
   "cache-control": "no-store",
   "content-security-policy":
@@ -33,7 +33,7 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml"
 }
 
-/** Makes the function that answers a path with its file: `/` is `index.html`. `undefined` for any other path. */
+/** Makes the function that returns the response for the path of a file: `/` is `index.html`. `undefined` for any other path. */
 export const make = (files: Files) => {
   const answers = new Map(
     Object.entries(files).map(([name, text]) => [
@@ -47,7 +47,7 @@ export const make = (files: Files) => {
   return (path: string): HttpServerResponse.HttpServerResponse | undefined => answers.get(path)
 }
 
-/** Reads the files of the page from the JSON that the bundle of the command has of them. Fails with `unavailable` without it. */
+/** Reads the files of the page from the JSON that the bundle contains. Fails with `unavailable` if it is missing. */
 export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
   Either.mapLeft(
     Schema.decodeUnknownEither(Schema.parseJson(Files))(json),

@@ -1,18 +1,18 @@
-/** The graph around a record: its neighbours, theirs, and the links between them, as far as a viewer sees them. */
+/** The graph around a record: its neighbours, their neighbours, and the links between them, as far as the viewer sees them. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import type { Neighbours } from "../storage/Links.ts"
 
-/** Greatest distance from the record that is asked for, in links. */
+/** Largest distance from the requested record, in links. */
 export const maxDepth = 3
-/** Most records of a graph. */
+/** Largest number of records of a graph. */
 export const maxNodes = 60
 
 /** Schema of a graph of ids. */
 export const Graph = Schema.Struct({
-  /** Records, the nearest first, each with its distance in links. The first is the one that was asked for. */
+  /** Records, nearest first, each with its distance in links. The first is the requested one. */
   nodes: Schema.Array(Schema.Struct({ id: MemoryId, depth: Schema.NonNegativeInt })),
   /** Links between these records, each once. */
   edges: Schema.Array(
@@ -25,8 +25,8 @@ export const Graph = Schema.Struct({
 export interface Graph extends Schema.Schema.Type<typeof Graph> {}
 
 /**
- * Walks from a record along links of both directions, breadth first. Cost: a call of `links` for each record of the graph, those
- * at the greatest distance too, whose links to each other are shown.
+ * Traverses the links of a record in both directions, breadth first. Cost: one call of `links` for each record of the graph, including
+ * those at the largest distance, to find the links between them.
  */
 export const around = (
   links: (id: MemoryId) => Effect.Effect<Neighbours, MemoryError>,
@@ -37,7 +37,7 @@ export const around = (
     const depths = new Map([[id, 0]])
     const edges = new Map<string, Graph["edges"][number]>()
     let isCut = false
-    // a map is walked to its end, records that are added meanwhile included
+    // a loop over a map also visits the entries that are added meanwhile
     for (const [current, distance] of depths) {
       const { from, to } = yield* links(current)
       const ends = [

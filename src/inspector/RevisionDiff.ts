@@ -1,4 +1,4 @@
-/** The difference of two revisions of a record: the fields that changed, and the lines of the text. */
+/** The difference between two revisions of a record: the changed fields, and the changed lines of the body. */
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import { encoded, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -10,22 +10,22 @@ export interface Line extends Schema.Schema.Type<typeof Line> {}
 
 /** Schema of a difference. */
 export const Difference = Schema.Struct({
-  /** Fields that differ, the body aside, each as JSON; `null` where a revision lacks the field. */
+  /** Fields that differ, without the body, each as JSON; `null` if a revision lacks the field. */
   fields: Schema.Array(Schema.Struct({
     field: Schema.String,
     before: Schema.NullOr(Schema.String),
     after: Schema.NullOr(Schema.String)
   })),
-  /** Lines of the body, where it differs; else none. */
+  /** Lines of the body if it differs; else empty. */
   lines: Schema.Array(Line)
 })
 /** A difference, as its schema decodes it. */
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
-/** Fields that every revision sets anew, and the body, which has lines. */
+/** Fields that are not compared: those that every revision sets anew, and the body, which is compared by lines. */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
-/** Returns what changed from one revision to the next. Cost: that of `linesOf`. */
+/** Returns the difference from one revision to the next. Cost: that of `linesOf`. */
 export const between = (before: MemoryRecord, after: MemoryRecord): Difference => {
   const earlier = new Map(Object.entries(encoded(before)))
   const later = new Map(Object.entries(encoded(after)))
@@ -37,10 +37,13 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
   return { fields, lines: before.body === after.body ? [] : linesOf(before.body, after.body) }
 }
 
-/** Most pairs of lines that are compared. Beyond, the part that differs is shown as removed and added as a whole. */
+/** Largest number of pairs of lines that are compared. Beyond it, the differing part is shown as removed and added as a whole. */
 const maxPairs = 1_000_000
 
-/** Returns the lines of two texts, by their longest common subsequence. Cost: the product of the lines between the equal ends. */
+/**
+ * Returns the difference of two texts as lines, by their longest common subsequence. Cost: the product of their numbers of lines, without
+ * equal lines at the beginning and the end.
+ */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")
   const b = after.split("\n")
@@ -60,9 +63,9 @@ export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
 
 const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<Line> => {
   const width = b.length + 1
-  // common[i * width + j]: length of the longest common subsequence of what follows line i of a and line j of b
+  // common[i * width + j]: length of the longest common subsequence of the lines of a from i on, and of b from j on
   const common = new Uint32Array((a.length + 1) * width)
-  const at = (i: number, j: number) => common[i * width + j]! // the table has a row and a column more than lines
+  const at = (i: number, j: number) => common[i * width + j]! // the table is one larger than each text
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
       common[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
@@ -73,12 +76,12 @@ const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArr
   let j = 0
   while (i < a.length || j < b.length) {
     if (i < a.length && j < b.length && a[i] === b[j]) {
-      lines.push({ change: "same", text: a[i++]! }) // below the length
+      lines.push({ change: "same", text: a[i++]! }) // i is below the length
       j++
     } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) {
-      lines.push({ change: "removed", text: a[i++]! }) // below the length
+      lines.push({ change: "removed", text: a[i++]! }) // i is below the length
     } else {
-      lines.push({ change: "added", text: b[j++]! }) // below the length, since i is at its end or keeps more by waiting
+      lines.push({ change: "added", text: b[j++]! }) // j is below the length, as a branch above takes its end
     }
   }
   return lines

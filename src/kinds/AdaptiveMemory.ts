@@ -1,10 +1,11 @@
 /**
- * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023).
+ * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023). The weights below are
+ * the defaults.
  *
  * ```text
- * recency     .4   max(.1, ½^(age / half-life))   since it was last used or changed, half-life 24 hours
- * importance  .3   the record's
- * relevance   .3   the share of the question's terms that it has; 1 where nothing is asked, .5 where that has no term
+ * recency     .4   max(.1, ½^(age / half-life)); the age counts from the last use or change, half-life 24 hours
+ * importance  .3   the importance of the record
+ * relevance   .3   the share of the query's terms that the record contains; 1 without a query, .5 if the query has no term
  * ```
  */
 import * as Clock from "effect/Clock"
@@ -49,12 +50,12 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   } = weights
   const largest = Math.max(recency, importance, relevance)
   if (largest === 0) return undefined
-  const total = recency / largest + importance / largest + relevance / largest // the sum itself may be no number
+  const total = recency / largest + importance / largest + relevance / largest // divided first: the sum of huge weights would be Infinity
   const share = (weight: number) => weight / largest / total
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
 }
 
-/** Weighted mean of the components, 0..1; it never falls when a component rises. */
+/** Returns the weighted mean of the components, 0..1; it never falls when a component rises. */
 export const priorityOf = (components: Priority, shares: Priority): number =>
   Math.min(
     1,
@@ -62,11 +63,11 @@ export const priorityOf = (components: Priority, shares: Priority): number =>
       shares.relevance * components.relevance
   )
 
-/** Recency of a record at `now`, 0.1..1: halves with each `halfLife` (milliseconds) since its last use or change. */
+/** Returns the recency of a record at `now`, 0.1..1: halves with each `halfLife` (milliseconds) since its last use or change. */
 export const recencyAt = (
   record: MemoryRecord,
   { accessedAt = 0, halfLife, now }: {
-    /** Last use, epoch ms. Default: never used. */
+    /** Time of the last use, epoch milliseconds. Default: never used. */
     readonly accessedAt?: number | undefined
     readonly halfLife: number
     readonly now: number
@@ -74,8 +75,8 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Returns a function for the share of the terms, 0..1, that a record's summary, body and tags contain; 0.5 without terms.
- * Cost: the record's text the first time, afterwards the number of terms.
+ * Makes a function that returns the share of the terms, 0..1, that a record's summary, body and tags contain; 0.5 without terms. Cost:
+ * grows with the record's text at the first call, later with the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5
@@ -95,7 +96,7 @@ const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string
   return known
 }
 
-/** A question, with the weights and the half-life that rank the answers. */
+/** A query, with the weights and the half-life by which the results are ranked. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /**
    * Weights, each 0 or more, scaled to a sum of 1. Defaults: 0.4, 0.3, 0.3. If all are 0, the call fails with
@@ -105,9 +106,9 @@ export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /** Half-life of recency, above 0. Default 24 hours. */
   readonly halfLife?: Duration.DurationInput | undefined
 }
-/** A question, a filter and a least score: the parameters of `retrieve`. */
+/** The parameters of `retrieve`: a query, a filter and a minimum score. */
 export interface PriorityQuery extends Omit<MemoryFilter, "after" | "forgotten">, Question {
-  /** Least score, 0..1, inclusive. Default 0. */
+  /** Minimum score, 0..1, inclusive. Default 0. */
   readonly minScore?: number | undefined
 }
 /** A record with its priority and the components of that priority. */
@@ -123,10 +124,10 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `AdaptiveMemory`. */
 export interface Service {
   /**
-   * Returns all records that match the filter, with or without a word of the question, best first, ties newest first.
-   * `limit`: default 20. With an embedding, the relevance of the nearest 1,000 records is their cosine if that is greater;
-   * fails with `unsupported` if the store has no vectors. Cost: all records that match the filter. Marks no record as used;
-   * `touch` does.
+   * Returns the records that match the filter, whether or not they contain a word of the query, best first, ties newest first. `limit`:
+   * default 20. With an embedding, the relevance of the nearest 1,000 records is their cosine similarity if that is greater; fails with
+   * `unsupported` if the store has no vectors. Cost: a scan of all records that match the filter. Does not mark records as used; call
+   * `touch` for that.
    */
   readonly retrieve: (
     viewer: Viewer.Any,
@@ -138,7 +139,7 @@ export interface Service {
     id: MemoryId,
     question?: Question
   ) => Effect.Effect<Prioritised, MemoryError.MemoryError>
-  /** Marks a record as used now. Makes no revision. */
+  /** Marks a record as used now, without a new revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 

@@ -1,8 +1,9 @@
 /**
  * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
  *
- * Works by rule without a `Completion`, better with one; if the model fails a warning is logged and the rules decide. Nothing
- * is linked or changed unless the caller says so. Operations fail with `not_found` for an id of no visible note.
+ * Without a `Completion`, rules make the suggestions; with one, the model improves them, and if it fails, a warning is logged and the rules
+ * decide. Links and changes are only suggested until the caller applies them. Operations fail with `not_found` if the viewer sees no note
+ * with the id.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -31,7 +32,7 @@ import * as TypedMemory from "./TypedMemory.ts"
 export type Note = Payload.Note
 export type { Attributes, Evolution, LinkSuggestion } from "./AgenticMemory/NoteAnalysis.ts"
 
-/** A note that was stored, and how it relates to others. */
+/** A stored note, with the suggestions about how it relates to others. */
 export interface Stored extends TypedMemory.Typed<Note> {
   /** Suggested links: at most 5, best first. */
   readonly suggestions: ReadonlyArray<LinkSuggestion>
@@ -43,26 +44,29 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `AgenticMemory`. */
 export interface Service {
-  /** Finds what a text is about: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
+  /** Analyses a text: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
-  /** Stores a note with its attributes, whose tags come after the note's own. */
+  /** Stores a note with its attributes. Tags that the analysis found come after those given. */
   readonly store: (
     viewer: Viewer.Any,
     note: Omit<TypedMemory.DraftOf<Note>, "data">
   ) => Effect.Effect<Stored, MemoryError.MemoryError>
-  /** Returns a note. Attributes that it was stored without are derived by rule and added to the answer, not to the store. */
+  /** Returns a note. If it was stored without attributes, they are derived by rule in the result, but not stored. */
   readonly get: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
-  /** Suggests links to the 100 notes that match best and the 100 newest: at most 5, of similarity 0.5 or more, best first. */
+  /**
+   * Suggests links to other notes: at most 5, of similarity 0.5 or more, best first. Compares the 100 best matches and the 100 newest
+   * notes.
+   */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Links notes both ways for each suggestion of similarity 0.7 or more whose note is there; all of them or none. Returns those
-   * that were applied.
+   * Links notes both ways for each suggestion of similarity 0.7 or more whose note exists; applies all of them or none. Returns the applied
+   * suggestions.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -70,18 +74,18 @@ export interface Service {
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Returns what the note makes of older notes of its scope, best first, among the 50 that match best and the 50 newest.
+   * Suggests changes of older notes of the same scope in view of this note, best first. Compares the 50 best matches and the 50 newest.
    * Applies nothing.
    */
   readonly evolution: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
-  /** Finds the attributes anew in the note's current text, hand edits included. Tags that are not subjects of the rules stay. */
+  /** Analyses the note's current text again, so that a person's edits are taken in. Tags that are not among `subjects` stay. */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns notes that share values of an attribute, among the 200 that match best and the 200 newest: those that share most
-   * first, then newest.
+   * Returns notes that share values of an attribute: those that share most first, then newest. Compares the 200 best matches and the 200
+   * newest.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -146,7 +150,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
 /** Provides `AgenticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<AgenticMemory, never, MemoryStore.MemoryStore> = Layer.effect(AgenticMemory, make)
 
-/** Notes in a store, each with all of its attributes, and the model that judges them, if there is one. */
+/** The notes of a store, with the model that judges them, if there is one. */
 interface Notes {
   readonly store: MemoryStore.Service
   readonly put: (viewer: Viewer.Any, note: DraftOf) => Io<Typed>
@@ -164,12 +168,12 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Number of notes that are looked through, by relevance and by recency each. */
+/** Number of best matches, and of newest notes, that are compared. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Number of notes that a model is shown at once. */
 const shown = 10
 
-/** Returns the model's answer; that of the rules if there is no model, or if it fails, which is logged. */
+/** Returns the model's answer, or that of the rules if there is no model or if it fails, which is logged. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),
@@ -196,7 +200,7 @@ const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryI
     })
   )
 
-/** Returns the notes that may relate to a note, without `self`: those that match best first, then the newest. */
+/** Returns the notes that may relate to a note, without `self`: the best matches first, then the newest. */
 const candidates = (
   { list, search }: Notes,
   viewer: Viewer.Any,
@@ -227,7 +231,7 @@ const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
     : better<ReadonlyArray<NoteAnalysis.Relation>>(within, rules, ask)
 }
 
-/** Judges a note: the links to `all` that it suggests, and what it makes of those that are `near`, too. */
+/** Judges a note: returns the links that it suggests to notes of `all`, and the changes that it suggests of notes of `near`. */
 const judged = (within: Notes, note: Typed, all: ReadonlyArray<Typed>, near: ReadonlyArray<Typed>) =>
   Effect.gen(function*() {
     const found = yield* relations(within, note, all)
@@ -253,7 +257,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // looked up before the note is stored: a note that says the same would be folded into it
+    // searched before the note is stored: a later search would fold a candidate that says the same into the note
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
@@ -290,7 +294,7 @@ const Suggestions = Schema.Struct({
   suggestions: Schema.Array(Schema.Struct({ to: MemoryId, type: Link.fields.type, similarity: Unit }))
 })
 
-/** Adds links to a record, in place of those that have the same end and type. */
+/** Adds links to a record; each replaces a link with the same target and type. */
 const linked = (from: MemoryRecord, links: MemoryRecord["links"]): MemoryMutation => ({
   _tag: "Update",
   id: from.id,
@@ -328,7 +332,7 @@ const findByShared = (within: Notes, viewer: Viewer.Any, id: MemoryId, attribute
       .map(({ one }) => one)
   })
 
-/** Adds the attributes that a plain note lacks, by rule. Writes nothing; `refreshAttributes` adds them for good. */
+/** Adds the attributes that a plain note lacks, by rule. Writes nothing; `refreshAttributes` stores them. */
 const complete = (
   { data, record }: TypedMemory.Typed<{ readonly [K in keyof Note]?: Note[K] | undefined }>
 ): Typed => {
@@ -354,6 +358,6 @@ const textOf = ({ body, summary }: Pick<DraftOf, "body" | "summary">): string =>
 const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "entities") =>
   attribute === "tags" ? record.tags : data[attribute]
 
-/** Returns the tags of both lists, the first list first, as many as a record may have. */
+/** Returns the tags of both lists, the first list first, up to the limit of a record. */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

@@ -1,7 +1,7 @@
 /**
- * Beliefs: what is held to be true, how surely, and why that changed; with hindsight on tasks, and counterfactuals.
- * Confidence is the record's. The belief itself keeps an audit of its changes, each with its reason. A superseded belief is
- * history: it is kept and shown, and no longer changes.
+ * Beliefs: statements that an agent holds to be true, each with a confidence and an audit of its changes with their reasons; also hindsight
+ * on tasks, and counterfactuals. The confidence is that of the record. A superseded belief is kept as history and still shown, but can no
+ * longer be changed.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -27,9 +27,9 @@ import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, with
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
-/** The `data` of a hindsight: how a task came out, and the beliefs that it bears on. */
+/** The `data` of a hindsight: the outcome of a task, and the beliefs that it concerns. */
 export type Hindsight = Payload.Hindsight
-/** The `data` of a counterfactual, a hypothesis with its predictions. Prompts and tools show it as what might have been. */
+/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools mark it as a hypothesis, not a fact. */
 export type Counterfactual = Payload.Counterfactual
 
 export { BeliefQuery } from "../domain/MemoryFilter.ts"
@@ -38,52 +38,52 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** Beliefs that are held, and beliefs that were superseded; one that merely ended is neither. */
+  /** Numbers of active and of superseded beliefs; a belief whose validity merely ended is in neither. */
   readonly active: number
   readonly superseded: number
-  /** Counts of all beliefs by their level of confidence, superseded ones included. */
+  /** Numbers of all beliefs, superseded ones included, by level of confidence. */
   readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
-  /** Changes of beliefs, with their reasons. */
+  /** Number of changes of beliefs. */
   readonly updates: number
   readonly hindsights: number
   readonly counterfactuals: number
-  /** Times at which the first and the last belief were retained, epoch ms; `undefined` without beliefs. */
+  /** Times at which the first and the last belief were retained, epoch milliseconds; `undefined` without beliefs. */
   readonly oldest: number | undefined
   readonly newest: number | undefined
 }
 
-/** A hindsight that was applied: its record, and the beliefs that it corrected, as they are now. */
+/** The result of a hindsight: its record, and the beliefs that it corrected, after the correction. */
 export interface Corrected {
   readonly hindsight: Typed<Hindsight>
   readonly corrected: ReadonlyArray<Typed<Belief>>
 }
 
-/** Fields of a belief to change; those left out stay. */
+/** Fields of a belief to change; fields that are left out stay unchanged. */
 export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
-/** Fields that a caller leaves out, since the service sets them. */
+/** Fields that the service sets, and a caller leaves out. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Operations of `BeliefMemory`. They fail with `not_found` for an absent belief, `read_only` for a change of a closed one and
- * `invalid_draft` for a blank reason. Concurrent changes are all applied, one after another.
+ * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` for a change of a closed one, and
+ * with `invalid_draft` for a blank reason. Concurrent changes are all applied, one after another.
  */
 export interface Service {
-  /** Stores a belief. Its summary is by default its three parts; its confidence by default 0.6. */
+  /** Stores a belief. Its summary defaults to its subject, predicate and object, its confidence to 0.6. */
   readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Returns a belief, superseded or not. */
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<Belief>>, MemoryError>
-  /** Returns matching beliefs, by default surest first, ties newest first. Cost: all beliefs that the viewer sees. */
+  /** Returns matching beliefs, by default the most certain first, ties newest first. Cost: reads all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
-  /** Rewords a belief; its confidence stays. Fields that are `undefined` stay as they are. */
+  /** Changes the fields of a belief; its confidence stays. Fields that are `undefined` stay unchanged. */
   readonly revise: (
     viewer: Viewer.Any,
     id: MemoryId,
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Stores a belief in place of another, linked to it, which is closed and kept. A concurrent second call fails: `read_only`. */
+  /** Stores a belief in place of an older one, which is closed and linked to it. Of concurrent calls, the later fails: `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -106,13 +106,12 @@ export interface Service {
   ) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Returns the revisions of a belief that the store keeps, newest first. */
   readonly history: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
-  /** Returns all changes of a belief, oldest first, however few revisions the store keeps. */
+  /** Returns all changes of a belief, oldest first, even those whose revisions the store no longer keeps. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
-   * Stores how a task came out and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default 0.5). Their source
-   * becomes `hindsight`, and the evidence of the change is the hindsight's id; the audit does not repeat its text. An empty body
-   * is written from the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if another
-   * record has the id.
+   * Stores the outcome of a task and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default 0.5). Their source becomes
+   * `hindsight`, and the evidence of the change is the hindsight's id; the audit does not repeat its text. An empty body is written from
+   * the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
@@ -125,12 +124,12 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Its `beliefs` are by default the ten of its scope, or broader ones, that match its body best. */
+  /** Stores a hypothesis. Its `beliefs` default to the ten of its scope, or of broader ones, that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Records what came of a hypothesis. Fails with `not_found` if the id is of no counterfactual. */
+  /** Records the outcome of a hypothesis. Fails with `not_found` if the id is not that of a counterfactual. */
   readonly validateCounterfactual: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -142,9 +141,9 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
-  /** Counts what the viewer sees. Cost: all its beliefs, hindsights and counterfactuals. */
+  /** Counts the records that the viewer sees. Cost: reads all its beliefs, and counts its hindsights and counterfactuals. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets (to the trash) unchanged, writable beliefs superseded before `olderThan`, epoch ms. Returns their number. */
+  /** Forgets (to the trash) beliefs superseded before `olderThan`, epoch ms, unless changed or read-only. Returns their number. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
@@ -170,7 +169,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief if it is still held; fails with `read_only` otherwise. */
+  /** Returns the belief if it is not closed; fails with `read_only` otherwise. */
   const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -178,7 +177,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       () => makeError("read_only", { op, id, message: "this belief is no longer held" })
     )
 
-  /** Reads a belief, changes it and writes it if it is unchanged; retries on a conflict. */
+  /** Reads a belief, changes it, and writes it if it has not changed since; retries on a conflict. */
   const change = <A>(
     op: Payload.Audited["action"],
     viewer: Viewer.Any,
@@ -227,7 +226,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         const all = yield* beliefs.all(viewer, { where, closed })
         const [by, sign] = [orders[orderBy ?? "confidence"], order === "asc" ? 1 : -1]
         return all.filter((belief) => surenessOf(belief) >= minConfidence)
-          .sort((a, b) => sign * (by(a) - by(b))) // ties stay as they are: newest first
+          .sort((a, b) => sign * (by(a) - by(b))) // the sort is stable, so ties stay newest first
           .slice(0, limit)
       }).pipe(Effect.withSpan("BeliefMemory.query")),
     revise: (viewer, id, { audit: _, ...data }, because) =>
@@ -296,7 +295,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         const applied = yield* store.apply(viewer, [{ _tag: "Put", draft, ifRevision: 0 }, ...corrections])
         const [made, ...changed] = applied.flatMap(({ record }) => record ?? [])
         return {
-          hindsight: yield* hindsights.decode(made!), // a Put answers with its record
+          hindsight: yield* hindsights.decode(made!), // a Put returns its record
           corrected: yield* Effect.forEach(changed, beliefs.decode)
         }
       },
@@ -336,7 +335,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       yield* check("pruneSuperseded", Cutoff, { olderThan })
       const now = yield* Clock.currentTimeMillis
       const all = yield* beliefs.all(viewer, { closed: true })
-      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // it has an end
+      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // a superseded record is closed
       const counts = yield* Effect.forEach(Arr.chunksOf(old, 1_000), (some) => beliefs.forgetUnchanged(viewer, some))
       return counts.reduce((sum, count) => sum + count, 0)
     })
@@ -348,7 +347,7 @@ export const layer: Layer.Layer<BeliefMemory, never, MemoryStore> = Layer.effect
 
 const nameOf = ({ object, predicate, subject }: Belief): string => `${subject} ${predicate} ${object}`
 
-/** Completes a draft. Its audit is dropped: only the service writes one. */
+/** Completes a draft. Drops its audit, which only the service may write. */
 const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
   ...withNameAsSummary(nameOf(belief.data), belief),
   confidence: belief.confidence ?? Payload.confidenceOf.medium,

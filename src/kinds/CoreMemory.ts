@@ -1,5 +1,5 @@
 /**
- * Identity of an agent: one record, whose body is its system prompt.
+ * The identity of an agent: one record, whose body is the agent's system prompt.
  *
  * The record is in the agent's scope, `{ agentId }`, if the viewer sees that scope, and in the viewer's own scope otherwise.
  */
@@ -26,15 +26,15 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /** Returns the identity of the agent, if there is one. */
   readonly getIdentity: (viewer: Viewer.Any) => Effect.Effect<Option.Option<Typed<Identity>>, MemoryError.MemoryError>
-  /** Sets the whole identity. Without `systemPrompt` the prompt stays; a new identity then has an empty one. */
+  /** Sets the whole identity. Without `systemPrompt` the stored prompt stays; that of a new identity is then empty. */
   readonly setIdentity: (
     viewer: Viewer.Any,
     identity: Identity,
     systemPrompt?: string
   ) => Effect.Effect<Typed<Identity>, MemoryError.MemoryError>
-  /** Returns the constraints of the identity; empty without an identity. */
+  /** Returns the constraints of the identity; an empty list without an identity. */
   readonly getConstraints: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Replaces the constraints and nothing else. Fails with `not_found` without an identity. */
+  /** Replaces the constraints and nothing else. Fails with `not_found` if there is no identity. */
   readonly updateConstraints: (
     viewer: Viewer.Any,
     constraints: ReadonlyArray<string>
@@ -58,7 +58,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
       }
       const patch = { summary, body: systemPrompt, data: identity }
       return yield* records.update(Viewer.exactly(viewer), idOf(viewer), patch)
-    }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // forgotten meanwhile
+    }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // it was forgotten in between: put it anew
 
   return {
     getIdentity: (viewer) => Effect.withSpan(get(viewer), "CoreMemory.getIdentity"),

@@ -1,9 +1,9 @@
 /**
- * Episodes: what happened and how it felt, and reflections on it. Around each turn of a chat, `beforeTurn` recalls what bears
- * on the reply and `afterTurn` saves what came of it.
+ * Episodes: events, the emotion they were felt with, and reflections on them. Around each turn of a chat, `beforeTurn` recalls the episodes
+ * that bear on the reply, and `afterTurn` stores the turn as a new episode.
  *
- * The time of an episode is its `validAt`, its counterpart the `actorId` of its scope. "Newest first" is by that time, then
- * by id.
+ * The time of an episode is its `validAt`; its counterpart, the person it was shared with, is the `actorId` of its scope. "Newest first"
+ * means by that time, then by id.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,15 +36,15 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
-/** The interface of an adapter, and the query that it answers. */
+/** The interface of an adapter, and the type of its queries. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 /** Queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
-/** Limit of a leg, 0..1,000; 0 switches the leg off. */
+/** Limit of a leg, that is, of one of the searches of `beforeTurn`: 0..1,000; 0 switches the leg off. */
 const LegLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
-/** Limits of what `beforeTurn` recalls. Defaults: 5 episodes, 3 found by meaning, 3 reflections, any importance. */
+/** Limits of `beforeTurn`. Defaults: 5 episodes, 3 found by meaning, 3 reflections, any importance. */
 export const RecallLimits = Schema.Struct({
   episodicLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 5 })),
   semanticLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 3 })),
@@ -52,7 +52,7 @@ export const RecallLimits = Schema.Struct({
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
-/** Limits, and the types of episodes that `beforeTurn` recalls: at least one. Default: all types. */
+/** Limits of `beforeTurn`, and the types of episodes that it recalls, at least one. Default: all types. */
 export const RecallConfig = Schema.Struct({
   ...RecallLimits.fields,
   types: Schema.optional(Schema.NonEmptyArray(Schema.String))
@@ -60,19 +60,19 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` recalls. */
 export interface Recalled {
-  /** Conversations and events, newest first. Each has half of the room, and the room that the other leaves. */
+  /** Conversations and events, newest first. Each gets half of the limit, and what the other leaves unused. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Episodes found by meaning, best first, without those in `episodic` and those that say the same as one of them. */
+  /** Episodes found by meaning, best first, without those in `episodic` and those with the same text as one of them. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
-  /** The four sections as text for a model, escaped; `""` if there are none. */
+  /** The four sections as escaped text for a model; `""` if all are empty. */
   readonly block: string
-  /** Legs that failed; what the others found is there. */
+  /** Legs that failed; the results of the others are included. */
   readonly failures: SearchResult["failures"]
 }
 
-/** The outcome of a turn. */
+/** The record of a turn, for `afterTurn`. */
 export interface Turn {
   readonly episode: DraftOf<Episode>
   readonly reflection?: DraftOf<Reflection> | undefined
@@ -82,31 +82,31 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `EpisodicMemory`. */
 export interface Service {
-  /** Saves an episode. Its type is by default `chat_message`, its summary by default its context. */
+  /** Stores an episode. Its type defaults to `chat_message`, its summary to its context. */
   readonly saveEpisode: (
     viewer: Viewer.Any,
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, newest first, among the 1,000 that were recorded last. With `context`, episodes that say
-   * the same are folded.
+   * Returns the matching episodes, newest first, among the 1,000 that were recorded last. With `context`, only one of episodes with the
+   * same text is returned.
    */
   readonly recall: (
     viewer: Viewer.Any,
     query: Source.RecallQuery
   ) => Effect.Effect<ReadonlyArray<Typed<Episode>>, MemoryError.MemoryError>
-  /** Finds episodes by meaning, best first; by words alone, with a logged warning, if the embedder fails. */
+  /** Finds episodes by meaning, best first; if the embedder fails, by words alone, with a logged warning. */
   readonly semanticRecall: (
     viewer: Viewer.Any,
     text: string,
     options?: Source.SemanticRecallOptions
   ) => Effect.Effect<ReadonlyArray<Found<Episode>>, MemoryError.MemoryError>
-  /** Returns episodes in the order of the ids, without those that are not there. */
+  /** Returns episodes in the order of the ids; skips ids of no visible episode. */
   readonly getByIds: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Typed<Episode>>, MemoryError.MemoryError>
-  /** Saves a reflection. */
+  /** Stores a reflection. */
   readonly saveReflection: (
     viewer: Viewer.Any,
     reflection: DraftOf<Reflection>
@@ -117,19 +117,16 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
-   * Recalls what bears on a message, after this viewer's `afterTurn`s are saved. Fails only if every leg does. Every leg
-   * finds what the viewer sees: episodes with its `actorId` as counterpart, and those without one. Legs of episodes find the
-   * types that are asked for, those found by meaning included.
+   * Recalls the memories that bear on a message. Waits until this viewer's earlier `afterTurn`s are stored. Fails only if every leg fails.
+   * Each leg finds what the viewer sees: episodes with its `actorId` as counterpart, and those without a counterpart. The configured types
+   * apply to all legs that return episodes.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
     message: Message,
     config?: typeof RecallConfig.Encoded
   ) => Effect.Effect<Recalled, MemoryError.MemoryError>
-  /**
-   * Returns at once; a fiber saves the turn, and the layer's scope waits for that fiber. A failure is logged and kept in
-   * `failures`.
-   */
+  /** Returns at once; a fiber stores the turn, and the layer's scope waits for that fiber. A failure is logged and added to `failures`. */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
   /** Failures of `afterTurn` since the layer was built. */
   readonly failures: Effect.Effect<ReadonlyArray<MemoryError.MemoryError>>
@@ -138,15 +135,15 @@ export interface Service {
 /** Tag of the service for episodes and reflections. */
 export class EpisodicMemory extends Context.Tag("@memory/EpisodicMemory")<EpisodicMemory, Service>() {}
 
-/** Keeps episodes in the store. Semantic recall is lexical without an `Embedder`. */
+/** Provides episodes over a `MemoryStore`. Without an `Embedder`, semantic recall is lexical. */
 export const layer: Layer.Layer<EpisodicMemory, never, MemoryStore> = Layer.scoped(
   EpisodicMemory,
   Effect.flatMap(Source.fromStore, (source) => makeService(source))
 )
 
 /**
- * Provides a service for a harness that keeps the history itself: stores nothing on `afterTurn` and recalls nothing. Saving a
- * single episode or reflection fails with `unsupported`.
+ * Provides a service for a harness that keeps the history itself: `afterTurn` stores nothing, and recalls return nothing. Storing a single
+ * episode or reflection fails with `unsupported`.
  */
 export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(EpisodicMemory, {
   saveEpisode: () => external("saveEpisode"),
@@ -161,19 +158,19 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 })
 
 /**
- * Keeps episodes with an adapter. A method that the adapter lacks fails with `unsupported`, and is left out of turns. The
- * adapter's answers are checked against query and viewer again; numbers out of range in them are clamped.
+ * Provides episodes over an adapter. A method that the adapter lacks fails with `unsupported`, and `beforeTurn` and `afterTurn` skip it.
+ * The adapter's results are filtered by query and viewer again, and numbers out of range in them are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
 
 /**
- * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. A viewer that keeps many counterparts apart
- * has the reach `within` its `agentId`.
+ * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. For an agent with many counterparts, use a viewer with
+ * its `agentId` and the reach `within`.
  *
- * What it saves is clamped, where `saveEpisode` of the service refuses it: importance, intensity, emotion and appraisal to their
- * ranges, a time ahead of the clock to now. The numbers come from a model, and callers of an adapter swallow a rejected save.
- * Queries are not: one out of range is rejected. A `limit` of 0 means no limit, and one beyond 1,000 is 1,000.
+ * Values out of range that the service's `saveEpisode` would reject are clamped on saving: importance, intensity, emotion and appraisal to
+ * their ranges, a future time to now; since these numbers come from a model, and callers of an adapter ignore a rejected promise. A query
+ * out of range is still rejected. A `limit` of 0 means no limit, and one beyond 1,000 is 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -181,7 +178,7 @@ export const toAdapter = (
 ): Effect.Effect<Required<Adapter.MemoryAdapter>, never, EpisodicMemory> =>
   Effect.map(EpisodicMemory, (memory) => Adapter.fromService(memory, viewer, run))
 
-/** The sections of a block. */
+/** The sections of a recalled block. */
 export interface Sections {
   readonly episodic: ReadonlyArray<Typed<Episode>>
   readonly semantic: ReadonlyArray<Typed<Episode>>
@@ -189,8 +186,8 @@ export interface Sections {
 }
 
 /**
- * Writes the four sections of a recall as text for a model: escaped, a line for each item, between the marks of injected
- * memory. Returns `""` if all sections are empty. A text of more than 1,000 UTF-16 units is cut, and marked `…`.
+ * Renders the four sections of a recall as text for a model: escaped, one line for each item, between `<memory>` tags. Returns `""` if all
+ * sections are empty. A text of more than 1,000 UTF-16 units is cut, and ends with `…`.
  *
  * ```text
  * <memory>
@@ -216,7 +213,7 @@ export const buildMemoryBlock = ({ episodic, reflections, semantic }: Sections):
   return sections.length === 0 ? "" : [PromptText.open, sections.join("\n\n"), PromptText.close].join("\n")
 }
 
-/** Makes the service over a source of episodes. The scope waits for turns that are being saved. */
+/** Makes the service over a source of episodes. The scope waits for turns that are being stored. */
 const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     const saving = yield* FiberSet.make<void>()
@@ -224,7 +221,7 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
     const viewers = new Map<Fiber.RuntimeFiber<unknown, unknown>, Viewer.Any>()
     const failed = yield* Ref.make<ReadonlyArray<MemoryError.MemoryError>>([])
 
-    /** Waits for the turns of this viewer that are being saved. */
+    /** Waits for the turns of this viewer that are being stored. */
     const settled = (viewer: Viewer.Any) =>
       Fiber.awaitAll(Array.from(viewers).flatMap(([fiber, of]) => Viewer.equals(viewer, of) ? [fiber] : []))
 
@@ -291,7 +288,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Recalls along four legs, each of which may be off, or fail by itself. */
+/** Recalls with four legs; each may be switched off, or fail without failing the others. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
@@ -337,7 +334,7 @@ const recall = (
     return {
       ...recalled,
       block: buildMemoryBlock(recalled),
-      // a method that an adapter lacks is not a failure of the turn
+      // a method that the adapter lacks does not count as a failure
       failures: [...failures.filter(({ error }) => error.reason !== "unsupported"), ...within]
     } satisfies Recalled
   })
@@ -345,7 +342,7 @@ const recall = (
 const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(leg, (): ReadonlyArray<A> => [])
 
-/** Gives each list half of the room, and the room that the other leaves. */
+/** Gives each list half of the limit, and what the other leaves unused. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,
@@ -355,7 +352,7 @@ const shared = (
   return Source.newest([...said, ...events.slice(0, limit - said.length)], limit)
 }
 
-/** Returns the found episodes that are not in `episodic` and do not say the same as one of them. */
+/** Returns the found episodes that are not in `episodic` and whose text differs from all of those. */
 const apart = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 
@@ -378,10 +375,10 @@ const episodeLine = (episode: Typed<Episode>): string => {
   ].join(" ")
 }
 
-/** Writes a text on one line, escaped and cut. */
+/** Renders a text on one line, escaped and cut. */
 const text = (all: string): string => PromptText.line(all.length > 1_000 ? `${all.slice(0, 999).toWellFormed()}…` : all)
 
-/** The last millisecond that has a date. */
+/** Largest time of a JavaScript `Date`, epoch milliseconds. */
 const latest = 8.64e15
 
 const external = (op: string) =>

@@ -1,7 +1,8 @@
 /**
- * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it begins,
- * or a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It exists only for viewers who see both of its ends. Walks pass
- * through entities only, a search through records of all kinds. A walk costs the neighbourhood that it passes, however large the graph is.
+ * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it begins, or
+ * a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It is visible only to viewers who see both of its ends. A traversal
+ * passes through entities only, a search through records of all kinds. The cost of a traversal grows with the records that it visits, not
+ * with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -34,43 +35,43 @@ const RelationshipSchema = Schema.Struct({
 })
 /** A typed, weighted connection from one entity to another. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
-/** The way from one record to another, in order; each relationship may be passed in either direction. */
+/** A path from one record to another, in order; each relationship may be followed in either direction. */
 export type Path = ReadonlyArray<Relationship>
 
-/** Selects the relationships that a walk follows. */
+/** Selects the relationships to follow. */
 const Along = Schema.Struct({
-  /** Types of relationships, any of them; `wikilink` is a `[[Name]]` in a body. Default: all. */
+  /** Types of relationships, any of which is followed; `wikilink` is that of a `[[Name]]` in a body. Default: all. */
   types: Schema.optional(Schema.Array(Schema.String)),
-  /** Least weight, 0..1, inclusive. Default 0. */
+  /** Minimum weight, 0..1, inclusive. Default 0. */
   minWeight: Schema.optional(Unit),
   /** Direction of the relationships. Default `both`. */
   direction: Schema.optional(Schema.Literal("out", "in", "both"))
 })
 interface Along extends Schema.Schema.Type<typeof Along> {}
 
-/** Options of a walk: which relationships it follows, how far it goes and how much it returns. */
+/** Options of a traversal: which relationships it follows, how far it goes and how much it returns. */
 export const Traversal = Schema.Struct({
   ...Along.fields,
-  /** Most relationships from the start, 1..5. Default 2. */
+  /** Largest distance from the start, in relationships, 1..5. Default 2. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.between(1, 5))),
-  /** Most results, 1..1,000. Default 100. */
+  /** Largest number of results, 1..1,000. Default 100. */
   limit: Schema.optional(Limit)
 })
-/** Options of a walk, as `Traversal` decodes them. */
+/** Options of a traversal, as `Traversal` decodes them. */
 export interface Traversal extends Schema.Schema.Type<typeof Traversal> {}
 
 /** Options of a search for a path: which relationships it follows, and how far. */
 export const PathSearch = Schema.Struct({
   ...Along.fields,
-  /** Most relationships of a path, from 1. Default: any number. */
+  /** Largest length of a path, in relationships, at least 1. Default: any length. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Most linked records that are visited, entities or not, from 1, the nearest first. Default 10,000. */
+  /** Largest number of linked records to visit, entities or not, at least 1, the nearest first. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
 /** Options of a search for a path, as `PathSearch` decodes them. */
 export interface PathSearch extends Schema.Schema.Type<typeof PathSearch> {}
 
-/** An entity that a walk came to, and the way to it. */
+/** An entity that a traversal reached, and the path to it. */
 export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
@@ -80,7 +81,7 @@ export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** The way from the hit that led to the record; empty if the record is a hit itself. */
+  /** The path from a hit to the record; empty if the record is a hit itself. */
   readonly path: Path
 }
 
@@ -88,39 +89,39 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `GraphMemory`. */
 export interface Service {
-  /** Adds an entity. Its summary is by default its name, by which a `[[Name]]` finds it. */
+  /** Adds an entity. Its summary defaults to its name, so that a `[[Name]]` finds it. */
   readonly addEntity: (
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /** Relates two entities, once per `from`, `to` and type; again sets the weight. `not_found` unless both are visible. Cost: `from`'s links. */
+  /** Relates two visible entities, else `not_found`; a repeated call sets the weight. Cost: grows with the links of `from`. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Removes a relationship. Returns whether there was one. */
+  /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
     viewer: Viewer.Any,
     relationship: Omit<Relationship, "weight">
   ) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Returns the relationships of an entity, those of the greatest weight first. */
+  /** Returns the relationships of an entity, heaviest first. */
   readonly relationships: (
     viewer: Viewer.Any,
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Walks breadth first: nearest first, then heaviest. Neighbours are `maxDepth: 1`. Empty unless `from` is visible. */
+  /** Traverses breadth first: nearest first, then heaviest. `maxDepth: 1` returns neighbours. Empty unless `from` is visible. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Returns the ends of all walks along exactly these types, each in its direction. Without types that is `from` itself. */
+  /** Returns the entities at the ends of all paths along exactly these types, in their direction. Without types, returns `from`. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path, however long, or none if there is none within `maxDepth`. The path from an entity to itself is
-   * empty. Fails with `unsupported` if it has visited `maxVisits` records, and there are more: there may be a path then.
+   * Returns a shortest path of any length, or `None` if there is none within `maxDepth`. The path from an entity to itself is empty. Fails
+   * with `unsupported` if it has visited `maxVisits` records and more remain, since a path may still exist.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -129,15 +130,15 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and what is linked to them, of any kind that the query allows. A link passes on `weight · graph ÷ (1 + graph)` of a
-   * score, by `weights.graph` (default 1: half); the best of several ways counts. Each hop goes on from `limit` records.
+   * Returns hits, and records of any allowed kind that are linked to them. A link passes on a share of a score: `weight · graph ÷ (1 +
+   * graph)`, with `weights.graph` (default 1: half); of several paths the best counts. Each hop continues from the best `limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,
     query: Omit<MemoryQuery, "budget" | "explain">,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Reached>, MemoryError.MemoryError>
-  /** Forgets the entity and, in the same batch, every visible relationship that points to it. */
+  /** Forgets the entity and, in the same batch, removes every visible relationship that points to it. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
@@ -149,7 +150,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
   const graph: Graph = { store, entities }
-  // an end must not be forgotten between the check and the write
+  // prevents that an end is forgotten between the check and the write
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
@@ -196,7 +197,7 @@ const unrelate = Effect.fn("GraphMemory.unrelate")(function*(graph: Graph, viewe
   return yield* relink(graph, "unrelate", viewer, ends)
 })
 
-/** Sets the weight of the link with these ends and type, or removes the link if no weight is given. Returns whether it changed. */
+/** Sets the weight of the link with these ends and type or, without a weight, removes it. Returns whether the link changed. */
 const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
   Effect.gen(function*() {
     const { record: { links, revision } } = yield* requireEntity(graph, op, viewer, from)
@@ -293,13 +294,13 @@ const forget = Effect.fn("GraphMemory.forget")(function*(graph: Graph, viewer: V
   return applied.at(-1)?.outcome === "forgotten"
 }, MemoryError.retryOnConflict)
 
-/** A relationship, and the end of it that a walk comes to. */
+/** A relationship, and the end of it that is reached. */
 interface Step {
   readonly end: MemoryId
   readonly relationship: Relationship
 }
 
-/** Returns the steps away from a record, heaviest first; among equals its own links in order, then those to it, newest first. */
+/** Returns the steps from a record, heaviest first; of equal weight, first its own links in order, then links to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,
@@ -323,10 +324,10 @@ const stepsFrom = (
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
-  /** The entity before this one; `undefined` next to the start. */
+  /** The entity before this one on the path; `undefined` if that is the start. */
   readonly before: Walked | undefined
   readonly by: Relationship
-  /** Number of relationships from the start, 1.. */
+  /** Distance from the start in relationships, at least 1. */
   readonly depth: number
 }
 
@@ -336,7 +337,7 @@ const pathTo = (end: Walked): Path => {
   return path.reverse()
 }
 
-/** Walks breadth first: each other entity once, by a shortest path. Stops when `isEnough`, asked after each record that it comes to. */
+/** Traverses breadth first, each entity once, by a shortest path. Stops when `isEnough`, asked after each visit, returns true. */
 const walk = (
   graph: Graph,
   viewer: Viewer.Any,
@@ -349,7 +350,7 @@ const walk = (
     if (!(yield* isEntity(graph, viewer, from))) return all
     const [paced, seen] = [EventLoop.pacer(), new Set([from])]
     for (let at = -1; at < all.length; at++) {
-      const before = all[at] // none is the start
+      const before = all[at] // undefined at the start
       const { depth, id } = before ?? { depth: 0, id: from }
       if (depth === maxDepth) break
       for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
@@ -366,14 +367,14 @@ const walk = (
     return all
   })
 
-/** Passes a share of each hit's score on along links, times the weight of the link. Best first, ties newest first. */
+/** Passes a share of each hit's score along links, times their weight. Returns the best first, ties newest first. */
 const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
-  /** Share of a score that a link passes on, 0..1. */
+  /** Share of a score that a link of weight 1 passes on, 0..1. */
   readonly share: number
-  /** Number of records, the best ones, that each hop goes on from. */
+  /** Number of best records from which each hop continues. */
   readonly width: number
 }): Io<ReadonlyArray<Reached>> =>
   Effect.gen(function*() {
@@ -390,7 +391,7 @@ const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, wi
         }
       }
       const records = (yield* graph.store.get(viewer, Array.from(next.keys()))).flatMap(Option.toArray)
-      edge = records.map((record) => ({ record, ...next.get(record.id)! })).sort(byScore) // only its keys were asked for
+      edge = records.map((record) => ({ record, ...next.get(record.id)! })).sort(byScore) // `next` has each id
       for (const one of edge) best.set(one.record.id, one)
     }
     return Array.from(best.values()).sort(byScore)

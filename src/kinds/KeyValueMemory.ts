@@ -1,7 +1,8 @@
 /**
- * Values by key in a namespace: a Map that outlives the process. A layer serves one namespace, the viewer says whose values are meant.
- * A key is one record in exactly the viewer's scope, neither a broader nor a narrower one. Text is the record's body, any other value
- * its `data`. Keys that differ only in what redaction takes out are one. A key that was edited by hand is no entry until it is mended.
+ * Values by key in a namespace: a Map that outlives the process. A layer serves one namespace; the viewer says whose values are read and
+ * written. A key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
+ * body, any other value as its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A record whose
+ * key a person has edited in its file is no entry until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -25,12 +26,12 @@ import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
-/** The fields beside a value. */
+/** Metadata that is stored with a value. */
 export interface Metadata {
   /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** End of the value's life, epoch ms, exclusive. If it is in the past nothing is stored, and what is there stays. */
+  /** Expiry time, epoch milliseconds, exclusive. If it is in the past, nothing is written and an earlier value stays. */
   readonly expiresAt?: number | undefined
   /** Origin of the value, at most 1,024 characters. */
   readonly source?: string | undefined
@@ -39,16 +40,16 @@ export interface Metadata {
 /** A key with its value. */
 export interface Entry {
   readonly key: string
-  /** Any JSON value; `undefined` is refused. */
+  /** Any JSON value; `undefined` is rejected. */
   readonly value: unknown
   readonly metadata?: Metadata | undefined
 }
 
-/** Selects entries; both conditions have to hold. */
+/** Selects entries that meet both conditions. */
 export interface Selection {
   /** Beginning of the key. Default: any. */
   readonly prefix?: string | undefined
-  /** Tags in any case, one of which the entry has. Default: any entry. */
+  /** Tags, ignoring case, of which the entry has at least one. Default: any entry. */
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
@@ -56,7 +57,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `KeyValueMemory`, on the values of one namespace. */
 export interface Service {
-  /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. Of concurrent writes the last counts. */
+  /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. Of concurrent writes the last wins. */
   readonly set: (
     viewer: Viewer.Any,
     key: string,
@@ -67,7 +68,7 @@ export interface Service {
   readonly get: (viewer: Viewer.Any, key: string) => Effect.Effect<Option.Option<Payload.Json>, MemoryError.MemoryError>
   /** Returns whether a key has a value. */
   readonly has: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Deletes a key. Returns whether it was there. */
+  /** Deletes a key. Returns whether it had a value. */
   readonly delete: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Deletes the selected entries of this namespace, by default all of them. Returns their number. */
   readonly clear: (viewer: Viewer.Any, selection?: Selection) => Effect.Effect<number, MemoryError.MemoryError>
@@ -75,20 +76,20 @@ export interface Service {
   readonly keys: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
   /** Returns all entries, last written first. Cost: reads every value of the viewer's own scope in this namespace. */
   readonly entries: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
-  /** Returns the number of entries, at the cost of `entries`. */
+  /** Returns the number of entries, at the same cost as `entries`. */
   readonly size: (viewer: Viewer.Any) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Writes all entries or none. If a key occurs twice the later entry counts. */
+  /** Writes all entries or none. If a key occurs twice, the later entry wins. */
   readonly batchWrite: (
     viewer: Viewer.Any,
     entries: ReadonlyArray<Entry>
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Finds entries by words of key, value and tags, best first. `limit`: 1..1,000, default 20. */
+  /** Finds entries by words of their key, value and tags, best first. `limit`: 1..1,000, default 20. */
   readonly search: (
     viewer: Viewer.Any,
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
-  /** Deletes entries that were last written before `olderThan`, epoch ms. Returns their number. */
+  /** Deletes entries that were last written before `olderThan`, epoch milliseconds. Returns their number. */
   readonly prune: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -139,7 +140,7 @@ export const layerKeyValueStore = (
     Effect.map(KeyValueMemory, (memory) => toKeyValueStore(memory, viewer))
   )
 
-/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are kept as base64; a value that is no text is read as JSON. */
+/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are stored as base64; `get` returns other JSON as its text. */
 export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueStore.KeyValueStore =>
   KeyValueStore.makeStringOnly({
     get: (key) =>
@@ -156,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the texts of these keys from a `KeyValueStore` in one write; it cannot list its keys. Returns their number. Fails with `io`. */
+/** Copies the strings of these keys from a `KeyValueStore`, which cannot list its keys, in one write. Returns their number. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -177,7 +178,7 @@ export const copyKeyValueStore = (
     return entries.length
   })
 
-/** A key-value store of promises. */
+/** A promise-based key-value store. */
 export interface MemoryBackend {
   set<T>(key: string, value: T, metadata?: Metadata): Promise<void>
   get<T>(key: string): Promise<T | undefined>
@@ -189,7 +190,7 @@ export interface MemoryBackend {
   size(): Promise<number>
 }
 
-/** Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. The caller says the type of a value. */
+/** Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. The type `T` of a value is not checked. */
 export const toBackend = (
   memory: Service,
   viewer: Viewer.Any,
@@ -243,7 +244,7 @@ interface Namespace {
 }
 type Found = TypedMemory.Typed<Payload.Entry>
 
-/** Makes the id of a key: the same on every machine, and another one for every other namespace, key or scope. */
+/** Derives the id of a key: the same on every machine, and different for every other namespace, key or scope. */
 export const idOf = (scope: MemoryScope.MemoryScope, namespace: string, key: string): MemoryId =>
   stableId(JSON.stringify(["entry", MemoryScope.key(scope), namespace, key]))
 
@@ -294,7 +295,7 @@ const write = (
         }))
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
-    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // `!(undefined <= now)` is true
+    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // keeps those without an expiry
   })
 
 const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
@@ -303,7 +304,7 @@ const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
       ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
       : Effect.succeed(false))
 
-/** Deletes the entries that `goes` selects, and looks again at those that are written meanwhile. Returns their number. */
+/** Deletes the entries for which `goes` is true, and retries if one of them is written meanwhile. Returns their number. */
 const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
   Effect.gen(function*() {
     const found = (yield* all(within, viewer)).filter(goes)
@@ -345,10 +346,10 @@ const draftOf = (
   }
 }
 
-/** Longest body of a record, in UTF-16 units. */
+/** Largest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Converts a value to what a record holds: text to the body; anything else to `data`, with its words in the body for searches. */
+/** Converts a value to the fields of a record: a string to the body; anything else to `data`, with its words in the body for searches. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>
@@ -356,7 +357,7 @@ const toRecord = (
     ? { body: value, data: {} }
     : { body: cut(lines(value)), data: { value } }
 
-/** Writes a line for each leaf: `path.to.it: leaf`. */
+/** Writes one line for each leaf of a JSON value: `path.to.it: leaf`. */
 const lines = (value: Payload.Json, path: ReadonlyArray<string> = []): string => {
   if (typeof value === "object" && value !== null) {
     return Object.entries(value).map(([key, inner]) => lines(inner, [...path, key])).filter((line) => line !== "")

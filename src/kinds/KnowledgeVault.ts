@@ -15,14 +15,14 @@ export type VaultEntry = Payload.VaultEntry
 
 /** Operations of `KnowledgeVault`. */
 export interface Service {
-  /** Stores an entry. Its summary is by default its title; its links name the records that it is related to. */
+  /** Stores an entry. Its summary defaults to its title; its links point to related records. */
   readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Effect.Effect<Typed<VaultEntry>, MemoryError>
-  /** Returns all entries of a category, newest first. Cost: all entries that the viewer sees. */
+  /** Returns all entries of a category, newest first. Cost: reads all entries that the viewer sees. */
   readonly findByCategory: (
     viewer: Viewer.Any,
     category: VaultEntry["category"]
   ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
-  /** Returns all entries of at least this importance, 0..1, newest first. Cost: all entries that the viewer sees. */
+  /** Returns all entries of at least this importance, 0..1, newest first. Cost: reads all entries that the viewer sees. */
   readonly findByImportance: (
     viewer: Viewer.Any,
     minImportance: number
@@ -33,7 +33,7 @@ export interface Service {
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<VaultEntry>>, MemoryError>
-  /** Changes the category of an entry to `archive`, and nothing else. Fails with `not_found` for an absent entry. */
+  /** Sets the category of an entry to `archive`. Fails with `not_found` if there is no such entry. */
   readonly archive: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Typed<VaultEntry>, MemoryError>
 }
 

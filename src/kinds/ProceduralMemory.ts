@@ -17,23 +17,20 @@ export type Procedure = Payload.Procedure
 
 /** Operations of `ProceduralMemory`. */
 export interface Service {
-  /**
-   * Stores a procedure. Its summary is by default its name. Fails with `invalid_draft` if it has more successes than
-   * executions.
-   */
+  /** Stores a procedure. Its summary defaults to its name. Fails with `invalid_draft` if it has more successes than executions. */
   readonly storeProcedure: (
     viewer: Viewer.Any,
     procedure: DraftOf<Procedure>
   ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
   /**
-   * Returns procedures that have a trigger in the context, in any case of letters: most successful first, ties by executions,
-   * then newest first. A blank trigger matches nothing. Cost: all procedures that the viewer sees.
+   * Returns procedures of which a trigger occurs in the context, ignoring case: most successful first, ties by executions, then newest
+   * first. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
    */
   readonly findProcedures: (
     viewer: Viewer.Any,
     context: string
   ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
-  /** Counts one more execution, exactly even under concurrency. Fails with `not_found` if the id is of no procedure. */
+  /** Adds one execution to the counts; concurrent calls are all counted. Fails with `not_found` if the id is not that of a procedure. */
   readonly recordExecution: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -69,7 +66,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         successes: procedure.successes + (success ? 1 : 0)
       })).pipe(
         MemoryError.catchReason("corrupt", () =>
-          // plain text
+          // a plain-text record of this kind is no procedure
           MemoryError.make("not_found", { op: "recordExecution", id, message: "there is no such procedure" })),
         Effect.withSpan("ProceduralMemory.recordExecution")
       )
@@ -79,7 +76,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 /** Provides `ProceduralMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<ProceduralMemory, never, MemoryStore> = Layer.effect(ProceduralMemory, make)
 
-/** Selects records that have all fields of a procedure; plain text of this kind has none. */
+/** Selects records that have all fields of a procedure; plain-text records of this kind have none. */
 const isProcedure: NonNullable<MemoryFilter["where"]> = Object.fromEntries(
   Object.keys(Payload.Procedure.fields).map((field) => [`data.${field}`, { exists: true }])
 )

@@ -16,14 +16,16 @@ export type Resource = Payload.Resource
 
 /** Operations of `ResourceMemory`. */
 export interface Service {
-  /** Stores a resource. Its summary is by default its location, its importance by default low. */
+  /** Stores a resource. Its summary defaults to its location, its importance to low. */
   readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Effect.Effect<Typed<Resource>, MemoryError>
-  /** Returns all resources of a type, newest first. Cost: all resources that the viewer sees. */
+  /** Returns all resources of a type, newest first. Cost: reads all resources that the viewer sees. */
   readonly findByType: (
     viewer: Viewer.Any,
     type: Resource["type"]
   ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
-  /** Returns all resources whose location contains a text exactly, newest first. Cost: all resources that the viewer sees. */
+  /**
+   * Returns all resources whose location contains the text, compared exactly, newest first. Cost: reads all resources that the viewer sees.
+   */
   readonly findByLocation: (
     viewer: Viewer.Any,
     location: string
@@ -34,7 +36,7 @@ export interface Service {
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Resource>>, MemoryError>
-  /** Marks a resource as used now. Makes no revision. */
+  /** Marks a resource as used now, without a new revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError>
 }
 

@@ -16,23 +16,23 @@ import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary 
 /** The `data` of a fact. */
 export type Fact = Payload.Fact
 
-/** The time, epoch ms, at which the facts were true. Default now. */
+/** The time, epoch milliseconds, at which the returned facts were valid. Default now. */
 export type AsOf = Pick<MemoryFilter, "asOf">
 
 /** Operations of `SemanticMemory`. */
 export interface Service {
   /**
-   * Stores a fact, true from `validAt` (default now) to `invalidAt`. Its summary is by default its three parts. Equal facts
-   * of one scope are one.
+   * Stores a fact, valid from `validAt` (default now) to `invalidAt`. Its summary defaults to its subject, predicate and object. Equal
+   * facts of one scope are stored once.
    */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
-  /** Returns all facts of a domain, compared exactly, newest first. Cost: all facts that the viewer sees. */
+  /** Returns all facts of a domain, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryByDomain: (
     viewer: Viewer.Any,
     domain: string,
     when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
-  /** Returns all facts about a subject, compared exactly, newest first. Cost: all facts that the viewer sees. */
+  /** Returns all facts about a subject, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryBySubject: (
     viewer: Viewer.Any,
     subject: string,
@@ -45,8 +45,8 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Fact>>, MemoryError.MemoryError>
   /**
-   * Ends the validity of a fact now, and keeps the fact; one that has ended stays as it is. Fails with `not_found` if it is
-   * no fact.
+   * Ends the validity of a fact now, but keeps the fact; one that has already ended stays as it is. Fails with `not_found` if the id is not
+   * that of a fact.
    */
   readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
@@ -78,7 +78,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     invalidateFact: (viewer, id) =>
       Effect.gen(function*() {
         const found = yield* facts.get(viewer, id).pipe(
-          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a sentence
+          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a plain sentence does not decode
         )
         if (Option.isNone(found)) {
           return yield* MemoryError.make("not_found", { op: "invalidateFact", id, message: "there is no such fact" })
@@ -97,7 +97,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 /** Provides `SemanticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<SemanticMemory, never, MemoryStore> = Layer.effect(SemanticMemory, make)
 
-/** Selects records that have all three parts; a plain sentence has none. */
+/** Selects records that have all three parts of a fact; a plain sentence has none. */
 const isFact: NonNullable<MemoryFilter["where"]> = {
   "data.subject": { exists: true },
   "data.predicate": { exists: true },

@@ -1,9 +1,9 @@
 /**
  * Learnings of work sessions. A session is a resource: closing its scope ends it, and `end` does so with a summary.
  *
- * A learning lies in its viewer's scope with the session's id added, and is stored when it is recorded: nothing waits for
- * the end. A viewer sees all sessions of its own ids, running ones included, and no narrower or other scope's. A viewer
- * that names a session sees that session only, and a viewer without ids sees none.
+ * A learning is stored as soon as it is recorded, in the viewer's scope with the session's id added. A viewer sees all sessions of exactly
+ * its own ids, running ones included, but not those of narrower or other scopes. A viewer that names a session sees that session only, and
+ * a viewer without ids sees none.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -32,14 +32,14 @@ export type Learning = Payload.Learning
 /** A running session. Recording fails with `unsupported` after its end, and with `invalid_draft` for a blank text. */
 export interface Session {
   readonly id: string
-  /** Learnings of the last 10 sessions: the 20 surest of confidence 0.5 or more, ties newest first. */
+  /** Learnings of the last 10 sessions: the 20 most certain of confidence 0.5 or more, ties newest first. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
   /** Records a learning, of confidence 0..1, default 0.5. The last 500 of a session are kept. */
   readonly recordLearning: (
     pattern: string,
     options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Records how a task was approached. The last 200 of a session are kept. */
+  /** Records the approach to a task. The last 200 of a session are kept. */
   readonly recordTask: (
     approach: string,
     options?: {
@@ -51,21 +51,21 @@ export interface Session {
       readonly durationMs?: number | undefined
     }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Records an error with its solution. `filePattern` names the files that it is about. The last 200 of a session are kept. */
+  /** Records an error with its solution. `filePattern` matches the files that it concerns. The last 200 of a session are kept. */
   readonly recordError: (
     error: string,
     solution: string,
     options?: { readonly filePattern?: string | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Records a summary, with the time since this start of the session, and ends it. The last 50 of a session are kept. */
+  /** Ends the session, and records a summary with the time since its start. The last 50 of a session are kept. */
   readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 
 /** Operations of `SessionMemory`. */
 export interface Service {
   /**
-   * Starts a session. Sessions run concurrently; two of one id share their learnings. Fails with `invalid_scope` for a
-   * viewer of another session. Cost: all learnings that the viewer sees.
+   * Starts a session. Sessions run concurrently; two with the same id share their learnings. Fails with `invalid_scope` if the viewer names
+   * another session. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,
@@ -82,7 +82,7 @@ export interface Service {
     viewer: Viewer.Any,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Learning>>, MemoryError.MemoryError>
-  /** Returns the summaries of sessions that were ended with one, newest first. `limit`: default 10. */
+  /** Returns the summaries of sessions that were ended with a summary, newest first. `limit`: default 10. */
   readonly getRecentSummaries: (
     viewer: Viewer.Any,
     limit?: number
@@ -92,7 +92,7 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Most learnings of one session, by type; beyond that the oldest is forgotten. */
+/** Largest number of learnings of one session, by type; beyond it the oldest is forgotten. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
@@ -112,7 +112,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const learnings = yield* typed(MemoryKind.learning)
   const running = new Map<string, { kept: ReadonlyArray<KeptLearning>; count: number }>()
 
-  /** Shares the list of kept learnings among all sessions of one id, until the last of them ends. */
+  /** Shares the list of kept learnings among all running sessions of one id, until the last of them ends. */
   const keeping = (key: string, kept: ReadonlyArray<KeptLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -150,7 +150,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = reading(viewer)
       const known = yield* learnt(viewer)
       const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
-      // a viewer without ids sees no earlier sessions, but the learnings of this one count towards its caps
+      // a viewer without ids sees no earlier sessions, but earlier learnings of this session id count towards the caps
       const earlier = hasNoIds(viewer) ? yield* learnt(own) : known
       const session = yield* keeping(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -158,7 +158,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
-      // recordings of a session, and its end, follow one another
+      // serialises the recordings of a session and its end
       const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(isOver, true))
 
@@ -224,15 +224,15 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns the viewer and filter that read a scope's sessions for a viewer of reach `exact`, and no other narrower scope. A
- * viewer without ids has no sessions of its own and reads as itself.
+ * Returns a viewer and a filter that read exactly the sessions of the viewer's scope, and no other narrower scope. A viewer without ids
+ * reads as itself.
  */
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
   if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || hasNoIds(viewer)) return { reader: viewer, filter: {} }
   const ids = Viewer.idsOf(viewer)
   return {
     reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
-    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // any session
+    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // whatever the session
   }
 }
 
@@ -240,12 +240,12 @@ const hasNoIds = (viewer: Viewer.Any): boolean => Viewer.scopeOf(viewer) === Glo
 
 const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
 
-/** Selects the learnings to load from records that are newest first. */
+/** Selects the learnings for `loaded`; the records must be newest first. */
 const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   const last = new Set(Array.from(new Set(records.map(sessionOf))).slice(0, 10))
   return records
     .filter((record) => (record.confidence ?? 0) >= 0.5 && last.has(sessionOf(record)))
-    .sort((a, b) => b.confidence! - a.confidence! || byRecency(a, b)) // both have one, of .5 at least
+    .sort((a, b) => b.confidence! - a.confidence! || byRecency(a, b)) // the filter leaves only records with a confidence
     .slice(0, 20)
 }
 

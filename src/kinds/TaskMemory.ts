@@ -21,32 +21,32 @@ export const TaskEpisode = Schema.Struct({ ...Payload.Episode.fields, task: Payl
 /** The `data` of a task episode. */
 export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
 
-/** Schema of a query. */
+/** Schema of a query of task episodes. */
 export const EpisodeQuery = Schema.Struct({
-  /** Range of the time at which the episode happened, epoch ms, both ends inclusive. */
+  /** Range of the episode's time, epoch milliseconds, both ends inclusive. */
   since: Schema.optional(Millis),
   until: Schema.optional(Millis),
   taskId: Schema.optional(Schema.String),
   taskType: Schema.optional(Schema.String),
   /** Outcome: `true` is success, `false` is failure or partial success. Default: any. */
   success: Schema.optional(Schema.Boolean),
-  /** Most episodes to return, 1..1,000. Default 20. */
+  /** Largest number of episodes, 1..1,000. Default 20. */
   limit: Schema.optional(Limit)
 })
-/** Conditions that a task episode has to meet, all of them. */
+/** Conditions on task episodes, all of which must hold. */
 export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
 
 /** Operations of `TaskMemory`. */
 export interface Service {
   /**
-   * Stores an episode that happened at `validAt`, default now. Its summary is by default its action, its importance high
-   * for a failure and medium otherwise.
+   * Stores an episode with the time `validAt`, default now. Its summary defaults to its action, its importance to high for a failure and
+   * medium otherwise.
    */
   readonly recordEpisode: (
     viewer: Viewer.Any,
     episode: DraftOf<TaskEpisode>
   ) => Effect.Effect<Typed<TaskEpisode>, MemoryError>
-  /** Returns matching episodes, latest to happen first. Cost: all task episodes that the viewer sees. */
+  /** Returns matching episodes, latest `validAt` first. Cost: reads all task episodes that the viewer sees. */
   readonly queryEpisodes: (
     viewer: Viewer.Any,
     query: EpisodeQuery

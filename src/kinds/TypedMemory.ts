@@ -1,4 +1,4 @@
-/** Records of one kind as a service, with typed `data`. Most kinds of the library are built on it; custom kinds can be, too. */
+/** A service for the records of one kind, with typed `data`. Most kinds of this library are built on it, and custom kinds can be, too. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -31,7 +31,7 @@ export interface Found<out A> extends Typed<A> {
 export type DraftOf<A> = Omit<Draft, "kind" | "data"> & { readonly data: A }
 /** A patch of a record with typed `data`. */
 export type PatchOf<A> = Omit<Patch, "data"> & { readonly data?: A | undefined }
-/** A filter or query without `kinds`, which the service sets. */
+/** A filter or query without `kinds`, which the service sets itself. */
 export type WithoutKinds<Q> = Omit<Q, "kinds">
 
 /**
@@ -40,9 +40,9 @@ export type WithoutKinds<Q> = Omit<Q, "kinds">
  */
 export interface TypedMemory<in out A> {
   readonly kind: MemoryKind<string, A>
-  /** Stores a record. Fails with `invalid_draft` if the Schema refuses its `data`. */
+  /** Stores a record. Fails with `invalid_draft` if the Schema rejects its `data`. */
   readonly put: (viewer: Viewer.Any, draft: DraftOf<A>) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
-  /** Returns a record, if it is there. */
+  /** Returns a record, if the viewer sees it. */
   readonly get: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<A>>, MemoryError.MemoryError>
   /** Returns a page of records, newest first. */
   readonly list: (
@@ -64,7 +64,7 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     query: WithoutKinds<MemoryQuery>
   ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
-  /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if it is not of `ifRevision`. */
+  /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if its revision is not `ifRevision`. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -72,19 +72,19 @@ export interface TypedMemory<in out A> {
     options?: IfRevision
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   /**
-   * Reads a record, changes its `data` and writes it if it is unchanged; retries on a conflict. Fails with `not_found` if
-   * it is absent.
+   * Reads a record, changes its `data`, and writes it if it has not changed since; retries on a conflict. Fails with `not_found` if it is
+   * absent.
    */
   readonly modify: (
     viewer: Viewer.Any,
     id: MemoryId,
     f: (data: A) => A
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
-  /** Forgets a record. Returns whether it was there. */
+  /** Forgets a record. Returns whether it existed. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets at most 1,000 records, except those that have changed since they were read and those that the viewer may not write.
-   * Returns the number of forgotten records. Writes one batch, or each record alone if the batch is refused.
+   * Forgets at most 1,000 records, except those that have changed since they were read and those that the viewer may not write. Returns the
+   * number of forgotten records. Writes one batch, or each record alone if the batch is rejected.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,
@@ -96,19 +96,19 @@ export interface TypedMemory<in out A> {
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** Encodes `data` for a batch of the store. Fails with `invalid_draft` if the Schema refuses it. */
+  /** Encodes `data` for a batch of the store. Fails with `invalid_draft` if the Schema rejects it. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
-  /** Decodes the `data` of a record. Fails with `corrupt` if the Schema refuses it. */
+  /** Decodes the `data` of a record. Fails with `corrupt` if the Schema rejects it. */
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Gives a draft without a summary its name as summary, by which a search or a `[[Name]]` finds it. */
+/** Uses a name as the summary of a draft that has none, so that a search or a `[[Name]]` finds the record. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)
 })
 
-/** Returns the value of an option; fails with `not_found` if there is none. @internal */
+/** Returns the value of an option; fails with `not_found` if it is `None`. @internal */
 export const orNotFound = <A>(
   op: string,
   id: MemoryId,
@@ -175,7 +175,7 @@ export const make = <N extends string, A>(
           Effect.gen(function*() {
             const encoded = yield* encode("put", data)
             const [put] = yield* store.put(viewer, [{ ...draft, kind: kind.name, data: encoded }])
-            return yield* decode("put", put!.record) // one in, one out
+            return yield* decode("put", put!.record) // one draft, one result
           })
         ),
       get: (viewer, id) => span("get", get(viewer, id)),
@@ -272,15 +272,15 @@ const forgetUnchanged = (
     )
   )
 
-/** Parse options: fields that the Schema does not name are kept, all issues are reported. */
+/** Parse options that keep fields that the Schema does not name, and report all issues. */
 const keeping = { errors: "all", onExcessProperty: "preserve" } as const
 
 /** Drops the fields that are `undefined`, at any depth. */
 const defined = <A>(data: A): A => {
-  if (Array.isArray(data)) return data.map(defined) as A // same length as before
+  if (Array.isArray(data)) return data.map(defined) as A // `map` keeps the length
   if (typeof data !== "object" || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
   const entries = Object.entries(data).flatMap(([key, value]) => value === undefined ? [] : [[key, defined(value)]])
-  return Object.fromEntries(entries) as A // optional fields only
+  return Object.fromEntries(entries) as A // drops only optional fields
 }
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {

@@ -1,13 +1,13 @@
 /**
- * The checks that every request over HTTP passes before it acts for a viewer.
+ * The checks that every HTTP request must pass before it acts for a viewer.
  *
  * ```text
- * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. A page of another site that has its own name
- *           resolved to this machine (DNS rebinding) still sends that name.
+ * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. This stops DNS rebinding: a page whose own
+ *           name resolves to this machine still sends that name.
  * Origin    absent, the server's own, or one of `allowedOrigins`; else 403
- * token     with `tokens`, `Authorization: Bearer …` has to name a known one; else 401. Without, the caller has to be on this
+ * token     with `tokens`, `Authorization: Bearer …` must hold a known one; else 401. Without, the caller must be on this
  *           machine; else 403
- * rate      at most `requestsPerMinute` of a token, and as many at once; else 429 with `Retry-After`
+ * rate      at most `requestsPerMinute` per token, with bursts of as many; else 429 with `Retry-After`
  * ```
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -23,24 +23,24 @@ import type { Holder, Tokens } from "./McpTokens.ts"
 
 /** Options of the checks: who may reach a server over HTTP, and how often. */
 export interface Access {
-  /** The viewer of requests without a token, which have to come from this machine. Not used with `tokens`. */
+  /** The viewer of requests without a token, which must come from this machine. Ignored with `tokens`. */
   readonly viewer?: Viewer | undefined
-  /** The tokens of which every request has to bear one. Default: none are asked for. */
+  /** The accepted tokens; every request must bear one of them. Default: none is required. */
   readonly tokens?: Tokens | undefined
-  /** Names by which the server may be addressed, without ports, besides `localhost` and IP addresses. Default: none. */
+  /** Names under which clients may address the server, without ports, besides `localhost` and IP addresses. Default: none. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
   /** Origins of pages that may call the server, such as `https://app.example`. Default: the server's own. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
-  /** Most requests of one token in a minute, and at once; 0 = no limit. Default 600. */
+  /** Largest number of requests per token in a minute, and in a burst; 0 = no limit. Default 600. */
   readonly requestsPerMinute?: number | undefined
 }
 
-/** Wraps an app, so that its requests pass the checks and act for a viewer. */
+/** Wraps an app, so that only requests that pass the checks reach it, and act for their viewer. */
 export interface Guard {
   <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, Exclude<R, MemoryService.CurrentViewer>>
 }
 
-/** Makes the answer to a request that is refused. */
+/** Makes the response to a rejected request. */
 export const refusal = (
   status: number,
   error: McpError.McpError,
@@ -57,7 +57,7 @@ const answered = ({ code, data, message }: McpError.McpError) => ({
   ...(data !== undefined && { data })
 })
 
-/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are no secret. */
+/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are not secret. */
 export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
   const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
   const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))
@@ -75,7 +75,7 @@ export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins"
     })
 }
 
-/** Makes the checks. Each call has its own count of requests. */
+/** Makes the checks. Each call has its own count of requests for the rate limit. */
 export const make = (access: Access): Effect.Effect<Guard> =>
   Effect.sync(() => {
     const { requestsPerMinute = 600, tokens, viewer } = access
@@ -113,7 +113,10 @@ export const make = (access: Access): Effect.Effect<Guard> =>
       }))
   })
 
-/** Makes a limit by token: as many requests at once as in a minute, and then evenly. Returns the seconds to wait, 0 for none. */
+/**
+ * Makes a rate limiter per token (a token bucket): its burst is as large as the requests of a minute. Returns the seconds to wait, 0 for
+ * none.
+ */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()
   return (holder: Holder): Effect.Effect<number> =>
@@ -127,12 +130,12 @@ const limiter = (perMinute: number) => {
     })
 }
 
-/** Returns the name in a Host header, without its port. */
+/** Returns the host name in a Host header, without the port. */
 const hostname = (host: string): string | undefined => /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::\d{1,5})?$/.exec(host)?.[1]
 
 const isLocalName = (name: string): boolean => name === "localhost" || name.endsWith(".localhost")
 const isAddress = (name: string): boolean => name.startsWith("[") || /^\d{1,3}(?:\.\d{1,3}){3}$/.test(name)
 
-/** Whether an address is this machine's own. */
+/** Whether an address is a loopback address. */
 export const isLoopback = (address: string): boolean =>
   address === "localhost" || address === "::1" || /^(?:::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(address)

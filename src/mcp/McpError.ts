@@ -1,4 +1,4 @@
-/** The errors that a client of MCP is answered with, by the codes of JSON-RPC and of the protocol. */
+/** Errors as an MCP client receives them, with the codes of JSON-RPC and of the protocol. */
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { failureOf } from "../host/MemoryTool.ts"
@@ -10,15 +10,15 @@ export const codes = {
   methodNotFound: -32_601,
   invalidParams: -32_602,
   internal: -32_603,
-  /** The server refuses a call that it could take at another time. */
+  /** The server rejects a call for now, and may accept it later. */
   refused: -32_000,
-  /** There is no session of this id. */
+  /** There is no session with this id. */
   noSession: -32_001,
-  /** There is no resource of this address. */
+  /** There is no resource with this URI. */
   noResource: -32_002
 } as const
 
-/** An answer of JSON-RPC that says why there is no result. Its message and data reach the client. */
+/** An error response of JSON-RPC. Its message and data are sent to the client. */
 export class McpError extends Schema.TaggedError<McpError>("@memory/McpError")("McpError", {
   code: Schema.Int,
   message: Schema.String,
@@ -29,13 +29,13 @@ export class McpError extends Schema.TaggedError<McpError>("@memory/McpError")("
 export const make = (code: keyof typeof codes, message: string, data?: unknown): McpError =>
   new McpError({ code: codes[code], message, ...(data !== undefined && { data }) })
 
-/** The answer to a call that ended by a defect. Nothing of the defect is in it. */
+/** The response to a call that ended with a defect. It discloses nothing about the defect. */
 export const internal: McpError = make("internal", "internal error")
 
-/** The answer to a call that was interrupted because the server stops or the session has ended. */
+/** The response to a call that was interrupted because the server stops or the session has ended. */
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
-/** Makes the answer to a request that failed in the store: the reason as a tag, and the message that a model may see. */
+/** Makes the response for an error of the store: the reason as a tag, and the message that a model may see. */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)
   return make("internal", `${reason}: ${message}`, { reason })

@@ -1,6 +1,6 @@
 /**
- * MCP over streamable HTTP, as an app of @effect/platform: one conversation for each session, which belongs to the viewer that began
- * it. A session of another viewer is not there.
+ * MCP over streamable HTTP, as an app of @effect/platform. Each session is one conversation, and belongs to the viewer that began it; for
+ * any other viewer the session does not exist.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -26,13 +26,16 @@ import * as McpSession from "./McpSession.ts"
 
 /** Options of the app. */
 export interface Options extends McpSession.Options {
-  /** Most bytes of a request's body; a larger one is answered with 413. Default 4 MiB. */
+  /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
-  /** Most sessions of a viewer. A new one ends the one that is longest idle, or is refused if none is idle. Default 64. */
+  /**
+   * Largest number of sessions of a viewer. A new one ends the viewer's session that has been idle longest, or is rejected if none is idle.
+   * Default 64.
+   */
   readonly maxSessions?: number | undefined
   /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */
   readonly idle?: Duration.DurationInput | undefined
-  /** Time that running requests have to end once the server stops. Default 5 seconds. */
+  /** Time that running requests have to finish once the server stops. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
@@ -43,21 +46,21 @@ interface Session {
   readonly connection: McpProtocol.HttpConnection
   /** The number of responses that are being sent. */
   open: number
-  /** The time of the last request or the end of the last response, epoch ms. */
+  /** Time of the last request or of the end of the last response, epoch milliseconds. */
   usedAt: number
 }
 
-/** The app, and its end: after it, requests are answered with 503. */
+/** The app, and the effect that stops it; after that, requests are answered with 503. */
 export interface Mcp {
   readonly app: HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>
-  /** Waits for the running requests, at most as long as `grace` says, and ends all sessions. */
+  /** Waits for the running requests, at most for the time of `grace`, and then ends all sessions. */
   readonly stop: Effect.Effect<void>
 }
 
-/** Most time for the body of a request to arrive. */
+/** Longest time in which the body of a request must arrive. */
 const bodyTimeout = Duration.seconds(30)
 
-/** Makes the app. The end of the scope stops it. */
+/** Makes the app. It stops when the scope closes. */
 export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.MemoryService | Scope.Scope> =>
   Effect.gen(function*() {
     const { grace = "5 seconds", idle = "30 minutes", maxBodyBytes = 4 * 1024 * 1024, maxSessions = 64 } = options
@@ -74,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Ends the longest idle session of the owner, if it has as many as it may; returns whether there is room. */
+    /** Returns whether the owner may have another session; ends its longest idle session if need be. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const own = Array.from(sessions.values()).filter((session) => session.owner === owner)
@@ -115,7 +118,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         return yield* answer(yield* known(request, owner), request, body)
       })
 
-    /** The session that a request names, if it is the owner's. */
+    /** Returns the session that a request names, if it belongs to the owner. */
     const known = (request: HttpServerRequest.HttpServerRequest, owner: string) =>
       Effect.suspend(() => {
         const id = request.headers[sessionHeader]
@@ -191,14 +194,14 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
 const sessionHeader = "mcp-session-id"
 const stoppingError = McpError.make("refused", "the server stops")
 
-/** The key of a viewer: sessions are found by it alone. */
+/** Returns a key that is the same for equal viewers; sessions are looked up by it. */
 const ownerOf = (viewer: Viewer.Viewer): string =>
   canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
 
 const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, HttpServerResponse.HttpServerResponse> =>
   Effect.fail(refusal(...args))
 
-/** Reads the JSON of a body. Fails with the answer to one that is too large, too slow or no JSON. */
+/** Reads the JSON of a body. Fails with the response to a body that is too large, too slow or not JSON. */
 const bodyOf = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number,
@@ -227,7 +230,7 @@ const bodyOf = (
   )
 }
 
-/** The headers that the transport reads. The token is not among them. */
+/** The headers that the transport needs. The bearer token is not passed to it. */
 const passedOn = ["accept", "content-type", "last-event-id", "mcp-protocol-version", sessionHeader]
 
 const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest): Request =>
@@ -239,7 +242,7 @@ const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest):
     })
   })
 
-/** Makes a response of the transport's. Its stream is cancelled when the request ends, whether or not it was read. */
+/** Converts the transport's response. Its stream is cancelled when the request ends, even if it was not read to its end. */
 const sent = (response: Response): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   Effect.gen(function*() {
     const { body, status } = response

@@ -1,9 +1,9 @@
 /**
- * Logs of a server of MCP: one line each on stderr, since stdout is the protocol's, and notifications to the client whose request
- * is being handled.
+ * Logs of an MCP server: one line each on stderr, since stdout is used by the protocol, and notifications to the client whose request is
+ * being handled.
  *
- * Neither holds a stack trace or the text of an error that is not ours: an error is logged by its name, a `MemoryError` also by its
- * reason and message, which quote no input.
+ * Neither contains a stack trace or the text of a foreign error: of an error only the name is logged, of a `MemoryError` also the reason
+ * and message, which quote no input.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -22,14 +22,14 @@ export const levels = ["debug", "info", "notice", "warning", "error", "critical"
 /** A level of the protocol. */
 export type Level = typeof levels[number]
 
-/** A log as a client is notified of it. */
+/** A log in the form in which a client is notified of it. */
 export interface Notice {
   readonly level: Level
   readonly logger: string
   readonly data: string
 }
 
-/** Most characters of one log. */
+/** Largest length of one log, in characters. */
 const maxText = 2_000
 
 /** Writes each log as one line of time, level and text. */
@@ -42,8 +42,8 @@ const line = Logger.make<unknown, string>(({ annotations, cause, date, logLevel,
 export const layer: Layer.Layer<never> = Logger.replace(Logger.defaultLogger, Logger.withConsoleError(line))
 
 /**
- * Runs an effect whose logs are notified, too. `levelOf` gives the least severe level that the client wants. What is logged on
- * stderr stays the same. `notify` is called while the log is written, and must not wait.
+ * Runs an effect whose logs are also sent to the client. `levelOf` returns the least severe level that the client wants; logs on stderr are
+ * not affected. `notify` is called synchronously while a log is written, and must not block.
  */
 export const notified = (
   levelOf: () => Level,
@@ -71,7 +71,7 @@ export const notified = (
 const threshold: { readonly [Key in Level]: LogLevel.LogLevel } = {
   debug: LogLevel.Debug,
   info: LogLevel.Info,
-  notice: LogLevel.Warning, // Effect has none between info and warning
+  notice: LogLevel.Warning, // Effect has no level between info and warning
   warning: LogLevel.Warning,
   error: LogLevel.Error,
   critical: LogLevel.Fatal,
@@ -95,7 +95,7 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
   return [...parts, ...Cause.isEmpty(cause) ? [] : [textOf(cause)]].join(" ").slice(0, maxText).toWellFormed()
 }
 
-/** Returns a value as one line of a log. Of an error it returns the name. */
+/** Converts a value to one line of a log; an error to its name. */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)
   if (Cause.isCause(value)) {
@@ -113,7 +113,7 @@ const textOf = (value: unknown): string => {
   return typeof value === "object" || typeof value === "function" ? typeof value : oneLine(String(value))
 }
 
-/** Returns the name by which a failure or a defect is logged: its tag, else its class. */
+/** Returns the name with which a failure or a defect is logged: its tag, else its class. */
 export const nameOf = (value: unknown): string =>
   Predicate.hasProperty(value, "_tag") && typeof value._tag === "string"
     ? oneLine(value._tag)

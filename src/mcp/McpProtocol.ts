@@ -1,6 +1,6 @@
 /**
- * The official SDK's server, wrapped in Effect: the only module that imports it. A request becomes a fiber, which the client's
- * cancellation interrupts, and so does the end of the connection.
+ * Wraps the server of the official MCP SDK in Effect; this is the only module that imports the SDK. A request runs in a fiber, which is
+ * interrupted when the client cancels the request or the connection ends.
  */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"
@@ -26,34 +26,34 @@ import * as McpError from "./McpError.ts"
 import type * as McpLogger from "./McpLogger.ts"
 import type { Session } from "./McpSession.ts"
 
-/** The name, the version and the instructions that a client is told when it connects. */
+/** The name, the version and the instructions that a client receives when it connects. */
 export interface Info {
   readonly name: string
   readonly version: string
   readonly instructions: string
 }
 
-/** Most requests of a connection that may run at once; more are refused. */
+/** Largest number of requests of a connection that run at once; further ones are rejected. */
 const maxCalls = 1_024
 
-/** Most logs of a request that wait to be sent; the oldest are dropped. */
+/** Largest number of logs of a request that wait to be sent; beyond it the oldest are dropped. */
 const maxLogs = 256
 
-/** Longest line on stdin, in bytes. A longer one is answered with an error, and the next line is read. */
+/** Longest line on stdin, in bytes. A longer one is answered with an error, and reading goes on with the next line. */
 const maxLine = 8 * 1024 * 1024
 
-/** Whether the message asks to begin a session. */
+/** Whether the message requests a new session. */
 export const isInitialize = (message: unknown): boolean => isInitializeRequest(message)
 
 interface Connection {
   readonly server: Server
-  /** The requests that run. */
+  /** The running requests. */
   readonly calls: FiberSet.FiberSet<object, McpError.McpError>
 }
 
 /**
- * Connects a conversation to a transport. The end of the scope interrupts the requests that run, answers them, and closes the
- * transport. `cancelled` is called with the id of a request that the client cancelled and nothing answers.
+ * Connects a conversation to a transport. When the scope closes, running requests are interrupted and answered, and the transport is
+ * closed. `cancelled` is called with the id of a request that the client cancelled, which gets no answer.
  */
 const connect = (
   info: Info,
@@ -67,9 +67,9 @@ const connect = (
       instructions: info.instructions,
       jsonSchemaValidator: noValidator
     })
-    server.removeRequestHandler("logging/setLevel") // the conversation keeps the level
+    server.removeRequestHandler("logging/setLevel") // `session` handles it, as it keeps the level
     yield* Effect.addFinalizer(() => Effect.promise(() => server.close()))
-    yield* Effect.addFinalizer(() => EventLoop.sleepLive(0)) // the SDK answers interrupted requests
+    yield* Effect.addFinalizer(() => EventLoop.sleepLive(0)) // lets the SDK answer interrupted requests
     const calls = yield* FiberSet.make<object, McpError.McpError>()
     const run = yield* FiberSet.runtime(calls)<never>()
     const debugging = yield* FiberSet.makeRuntime<never>()
@@ -101,7 +101,7 @@ const connect = (
     return { server, calls }
   })
 
-/** Runs a request, and sends what it logs: while it runs, and the rest before it is answered. */
+/** Runs a request and sends its logs to the client, the last ones before the answer. */
 const logging = <A, E>(
   notify: (method: string, params: object) => Effect.Effect<void>,
   handle: (log: (notice: McpLogger.Notice) => void) => Effect.Effect<A, E>
@@ -117,7 +117,7 @@ const logging = <A, E>(
     return yield* Effect.ensuring(handle((notice) => notices.unsafeOffer(notice)), rest)
   })
 
-/** The validator that the SDK demands, for answers to questions to the user, which this server never asks. */
+/** A validator that the SDK requires for answers of the user; it is never used, since this server asks the user nothing. */
 const noValidator = {
   getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "nothing was asked" })
 }
@@ -126,11 +126,11 @@ const noValidator = {
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
   Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
-/** Waits at most for the given time, in a finalizer too. */
+/** Runs an effect for at most the given time, even in a finalizer. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(self), time)
 
-/** Standard input and output, and how long requests may take once input has ended. */
+/** Standard input and output, and the time that requests have once the input has ended. */
 export interface Stdio {
   readonly stdin: Stream.Stream<Uint8Array, unknown>
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
@@ -138,8 +138,8 @@ export interface Stdio {
 }
 
 /**
- * Serves a conversation over standard input and output, one message a line, until the input ends or the output fails. A line that is
- * no message is answered with an error.
+ * Serves a conversation over standard input and output, one message per line, until the input ends or the output fails. A line that is no
+ * valid message is answered with an error.
  */
 export const stdio = (info: Info, session: Session, { grace, stdin, stdout }: Stdio): Effect.Effect<void> =>
   Effect.scoped(Effect.gen(function*() {
@@ -177,7 +177,7 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const newline = 0x0a
 
-/** Splits bytes into lines without their ends, those without visible bytes left out. A line beyond `maxLine` becomes `undefined`. */
+/** Splits bytes into lines without their line breaks, and skips blank lines. A line longer than `maxLine` becomes `undefined`. */
 const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Array | undefined, unknown> =>
   Stream.suspend(() => {
     let parts: Array<Uint8Array> = []
@@ -207,12 +207,12 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
         found.push(...taken())
         from = end + 1
       }
-      add(chunk.slice(from)) // a copy, since the reader may use its buffer again
+      add(chunk.slice(from)) // copied, since the reader may reuse its buffer
       return found
     })
   })
 
-/** The answer to a line that is no message; its id is null unless the line has one. */
+/** The error response to a line that is no valid message; its id is null unless the line has one. */
 interface Refusal {
   readonly id: string | number | null
   readonly error: { readonly code: number; readonly message: string }
@@ -234,29 +234,29 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
   const parsed = JSONRPCMessageSchema.safeParse(json)
   if (parsed.success) return Either.right(parsed.data)
   const id = Predicate.hasProperty(json, "id") && (typeof json.id === "string" || Number.isSafeInteger(json.id))
-    ? json.id as string | number // just tested
+    ? json.id as string | number // the condition checks the type
     : null
   return Either.left(refusal("invalidRequest", "the line is no message of JSON-RPC", id))
 }
 
-/** A conversation over HTTP, whose requests the transport answers with streams of events. */
+/** A conversation over HTTP; the transport answers its requests with event streams. */
 export interface HttpConnection {
-  /** Answers a request. `body` is its JSON. The response ends when its requests are answered or the scope closes. */
+  /** Answers a request. `body` is its parsed JSON. The response ends when its requests are answered or the scope closes. */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
-  /** The number of requests that run. */
+  /** The number of running requests. */
   readonly running: Effect.Effect<number>
   /** Waits until no request runs, at most for the given time. */
   readonly idle: (grace: Duration.DurationInput) => Effect.Effect<void>
 }
 
-/** Connects a conversation to HTTP under a session's id. The end of the scope ends its streams. */
+/** Connects a conversation to HTTP under a session id. Its streams end when the scope closes. */
 export const http = (info: Info, session: Session, id: string): Effect.Effect<HttpConnection, never, Scope.Scope> =>
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })
     const { calls } = yield* connect(info, session, transport as Transport, (id) => {
-      // a cancelled request gets no answer: its stream ends, and the transport forgets the id when it is told of one
+      // no answer is sent to a cancelled request: its stream ends, and the transport drops the id only if it is given a response
       transport.closeSSEStream(id)
-      transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // it fails, since there is no stream
+      transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // rejects, as the stream is closed
     })
     return {
       respond: (request, parsedBody) => Effect.promise(() => transport.handleRequest(request, { parsedBody })),

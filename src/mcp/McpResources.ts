@@ -1,6 +1,6 @@
 /**
- * Memory as resources of MCP, for one viewer: `memory://index`, the summaries of what is remembered, and `memory://record/{id}`, one
- * memory. Their texts are the blocks that prompts have: data, with provenance, and inert.
+ * Memory as MCP resources, for one viewer: `memory://index` holds the summaries of stored memories, and `memory://record/{id}` one memory.
+ * Their texts are rendered as for prompts: fenced as data, with provenance.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -15,14 +15,14 @@ import type { CurrentViewer, Service } from "../harness/MemoryService.ts"
 import * as PromptBlock from "../harness/PromptBlock.ts"
 import * as McpError from "./McpError.ts"
 
-/** The address of the memory index. */
+/** The URI of the memory index. */
 export const indexUri = "memory://index"
 const recordUri = "memory://record/"
 
-/** Number of records on a page of the list. */
+/** Number of records per page of the list. */
 const pageSize = 100
 
-/** The templates of addresses, as `resources/templates/list` returns them. */
+/** The templates of URIs, as `resources/templates/list` returns them. */
 export const templates = [{
   uriTemplate: `${recordUri}{id}`,
   name: "record",
@@ -39,7 +39,7 @@ const index = {
   mimeType: "text/plain"
 }
 
-/** Returns a page of resources: the index, then the records that the viewer sees, newest first, 100 a page. */
+/** Returns a page of resources: first the index, then the records that the viewer sees, newest first, 100 per page. */
 export const list = (
   memory: Service,
   cursor: string | undefined
@@ -57,7 +57,7 @@ export const list = (
     return { resources: after === undefined ? [index, ...records] : records, ...(next && { nextCursor: next }) }
   })
 
-/** Returns the text of a resource. Fails alike for a record that is not there and for one that the viewer does not see. */
+/** Returns the text of a resource. Fails in the same way for a record that does not exist and for one that the viewer does not see. */
 export const read = (memory: Service, uri: string): Effect.Effect<object, McpError.McpError, CurrentViewer> =>
   Effect.gen(function*() {
     if (uri === indexUri) return contents(uri, (yield* memory.index).text || "(nothing is remembered yet)")

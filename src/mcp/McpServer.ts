@@ -1,11 +1,11 @@
 /**
- * A server of the Model Context Protocol over `MemoryService`: tools, resources and prompts of memory for one viewer over standard
- * input and output, and for a viewer per bearer token over streamable HTTP.
+ * A server of the Model Context Protocol (MCP) over `MemoryService`, with tools, resources and prompts: for one viewer over standard input
+ * and output, or for one viewer per bearer token over streamable HTTP.
  *
  * The viewer comes from the configuration or from the token, never from an argument of a call. A call that the client cancels is
- * interrupted, a defect is answered with "internal error", and neither an answer nor a log holds a stack trace.
+ * interrupted, a defect is answered with "internal error", and neither responses nor logs contain stack traces.
  *
- * The spec of the memory below should have `writesPerTurn: 0`: MCP has no turns that could begin the count anew.
+ * The spec of the `MemoryService` should have `writesPerTurn: 0`: MCP has no turns, so a write limit would never be reset.
  *
  * ```ts
  * import { Client } from "@modelcontextprotocol/sdk/client/index.js"
@@ -61,15 +61,15 @@ export interface Options extends McpSession.Options {}
 /** Options of a server over standard input and output. */
 export interface StdioOptions extends Options {
   readonly viewer: Viewer
-  /** The bytes that the client sends: `NodeStream.stdin` of @effect/platform-node. */
+  /** The bytes from the client: `NodeStream.stdin` of @effect/platform-node. */
   readonly stdin: Stream.Stream<Uint8Array, unknown>
-  /** The bytes that the client gets: `NodeSink.stdout`. Nothing else may write there. */
+  /** The bytes to the client: `NodeSink.stdout`. Nothing else may write there. */
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
-  /** Time that running requests have to end once the input has ended, or the fiber is interrupted. Default 5 seconds. */
+  /** Time that running requests have to finish once the input has ended or the fiber is interrupted. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
-/** Options of a server over HTTP, its routes aside. */
+/** Options of a server over HTTP, without its routes. */
 export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 
 /** Options of the app that `httpApp` makes. */
@@ -84,7 +84,7 @@ export type { Access, Guard } from "./HttpGuard.ts"
  */
 export const layerLogger: Layer.Layer<never> = McpLogger.layer
 
-/** The text that tells a model what the server is for, unless the options have another. */
+/** The default instructions, which tell a model what the server is for. */
 export const instructions: string = McpSession.instructions
 
 /** Serves memory for a viewer over standard input and output, until the input ends. Fails as `tools` does. */
@@ -102,8 +102,8 @@ export const stdio = (
   )
 
 /**
- * Makes the app of streamable HTTP, which acts for the current viewer of each request; `guard` gives requests their viewers. The end of
- * the scope ends its sessions.
+ * Makes the app for streamable HTTP, which acts for the current viewer of each request; `guard` provides that viewer. Its sessions end when
+ * the scope closes.
  */
 export const httpApp = (
   options: AppOptions = {}
@@ -114,24 +114,24 @@ export const httpApp = (
 > => Effect.map(McpHttp.make(options), ({ app }) => app)
 
 /**
- * Makes the checks of Host, Origin, token and rate that `layerHttp` has, for routes of a program's own. A request that passes acts for
- * the viewer of its token.
+ * Makes the checks of Host, Origin, token and rate that `layerHttp` applies, for a program's own routes. A request that passes acts for the
+ * viewer of its token.
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
-/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are no secret. */
+/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are not secret. */
 export const checkHost: (
   access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
- * Serves memory over HTTP at `/mcp`, by the `HttpServer` of the context. `routes` are asked for every other path, behind the same
- * checks, and may use the current viewer. `assets` is asked before: what it answers to a GET is no secret, such as the page that asks
- * for a token, and only Host and Origin are checked.
+ * Serves memory over HTTP at `/mcp`, by the `HttpServer` of the context. `routes` handles every other path, after the same checks, and may
+ * use the current viewer. `assets` is tried first, for GET requests, with only Host and Origin checked: it must serve nothing secret, but
+ * for example the page that asks for a token.
  *
- * Fails with `unsupported` without tokens if the server listens on an address that other machines reach, and without tokens and
- * viewer. The end of its scope refuses new requests, lets running ones end, at most as long as `grace` says, interrupts the rest, and
- * closes all streams.
+ * Fails with `unsupported` without tokens if the server listens on an address that other machines reach, and without tokens and viewer.
+ * When its scope closes, it rejects new requests, waits for running ones at most for the time of `grace`, interrupts the rest, and closes
+ * all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

@@ -1,14 +1,14 @@
 /**
- * Bearer tokens of a server over HTTP, each of which stands for one viewer. A file holds their hashes, one line of JSON each; who
- * reads the file learns no token.
+ * Bearer tokens of a server over HTTP, each for one viewer. A file holds their hashes, one line of JSON each; the tokens cannot be derived
+ * from the file.
  *
  * ```text
  * # a comment
  * {"name":"laptop","sha256":"9f86d0…","viewer":{"userId":"ada"}}
  * ```
  *
- * A token is 256 random bits, so its hash needs no salt. A token is compared with every line in the same time, whichever it is
- * equal to.
+ * A token has 256 random bits, so its hash needs no salt. It is always compared with every line, so the time of a look-up does not tell
+ * which line matches.
  *
  * ```ts
  * import { Effect, Option } from "effect"
@@ -35,13 +35,13 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { SecureRandom } from "../host/SecureRandom.ts"
 
-/** Whoever holds a token: the name in the file, and the viewer that it acts for. */
+/** The holder of a token: the name in the file, and the viewer for whom the token acts. */
 export interface Holder {
   readonly name: string
   readonly viewer: Viewer.Viewer
 }
 
-/** The tokens that a server takes. */
+/** The tokens that a server accepts. */
 export interface Tokens {
   /** Returns the holder of a token; `None` for an unknown one. */
   readonly holderOf: (token: string) => Option.Option<Holder>
@@ -49,12 +49,12 @@ export interface Tokens {
   readonly size: number
 }
 
-/** Longest token that is looked up, in UTF-16 units. */
+/** Largest length of a token that is looked up, in UTF-16 units. */
 const maxToken = 512
 
 /**
- * Makes a token for a viewer, and the line that the file needs. The name tells the lines of a file apart. The token is to be shown
- * once; it cannot be had from the line. A viewer of the whole tenant has no token.
+ * Makes a token for a viewer, and its line for the file. The name tells the lines of a file apart. Show the token once: it cannot be
+ * derived from the line. Fails for a viewer of the whole tenant.
  */
 export const generate = (
   name: string,
@@ -68,7 +68,7 @@ export const generate = (
     return { token, line: canonicalJson(line) }
   })
 
-/** Reads the lines of a file. Fails with `invalid_draft`, which names the lines that are wrong and quotes none. */
+/** Parses the lines of a file. Fails with `invalid_draft`, which gives the numbers of the invalid lines and quotes none. */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const lines = text.split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
@@ -117,7 +117,7 @@ const Line = Schema.parseJson(Schema.Struct({
 }))
 const decode = Schema.decode(Line, { errors: "all", onExcessProperty: "error" })
 
-/** Names the fields that are wrong. */
+/** Lists the names of the invalid fields. */
 const said = (error: ParseResult.ParseError): string => {
   const fields = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path.join(".").slice(0, 50))
   return fields.every((field) => field === "") ? "expected a JSON object" : `wrong: ${fields.join(", ")}`
@@ -130,7 +130,7 @@ const refused = (issues: readonly [string, ...ReadonlyArray<string>]) =>
     detail: { issues }
   })
 
-/** Compares two hashes of 64 digits in a time that does not depend on where they differ. */
+/** Compares two hashes of 64 digits in constant time, so that the duration does not reveal where they differ. */
 const isEqual = (a: string, b: string): boolean => {
   let difference = a.length ^ b.length
   for (let n = 0; n < 64; n++) difference |= a.charCodeAt(n) ^ b.charCodeAt(n)

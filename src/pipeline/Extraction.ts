@@ -1,6 +1,6 @@
 /**
- * Conversation to facts: the prompt that asks for them, the list that a model answers with, and how much of either counts. Pure
- * but for the model, and the model is asked elsewhere.
+ * Extraction of facts from a conversation: builds the prompt that asks a model for facts, parses the list that it answers with, and limits
+ * the size of both. The functions are pure; the pipeline makes the model call.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,15 +18,12 @@ import type { Prompt } from "../host/Completion.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
-/**
- * Attributes that a custom extractor may give a fact. A model is not asked for them, and none is read from a model's
- * answer.
- */
+/** Attributes that a custom extractor may give a fact. A model is not asked for them, and they are ignored in a model's answer. */
 const Attributes = Schema.Struct({
   tags: Schema.optional(Tags),
   links: Schema.optional(Schema.Array(Link)),
   metadata: Schema.optional(JsonObject),
-  /** Time from which the fact is true, epoch ms. Default: the time of writing. */
+  /** Time from which the fact is valid, epoch milliseconds. Default: the time of writing. */
   validAt: Schema.optional(Millis)
 })
 
@@ -42,8 +39,8 @@ export const Fact = Schema.Struct({
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
- * Builds the prompt that asks a model for the facts in a conversation. The conversation is presented as data: a line for each
- * turn, its further lines indented, all within a fence that no turn can close. Blank turns and injected memory are left out.
+ * Builds the prompt that asks a model for the facts in a conversation. The conversation is presented as data, within a fence that no turn
+ * can close: each turn begins a line, and its further lines are indented. Blank turns and injected memory are left out.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -61,17 +58,17 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
- * Returns the facts in an answer, or a retryable `model` failure if the text is not an answer: prose, an empty string, JSON
- * of another shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Finds what
- * `parseFacts` finds, and also a single fact under `facts`.
+ * Returns the facts in an answer, or a retryable `model` failure if the text is not an answer: prose, an empty string, JSON of another
+ * shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Accepts all that `parseFacts` accepts, and
+ * also a single fact instead of a list under `facts`.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Whatever the model said; what is not a fact is dropped, never thrown over. `{ facts: […] }` anywhere in the answer
- * goes before a bare array; the first that holds a fact counts. The same text twice is one fact. Cannot tell "nothing"
- * from an apology: `readFacts` does.
+ * Returns the facts in an answer, or none; never fails. Items that are no facts are dropped. Lists under `facts` are tried before bare
+ * arrays, and the first list that holds a fact is used. Repeated texts count once. Cannot tell an answer without facts from an apology, as
+ * `readFacts` can.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const said = values(answer)
@@ -84,15 +81,14 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   return []
 }
 
-/** Those that are facts, each text once: trimmed, well-formed, at most a body long. */
+/** Returns the items that are facts, each text once: trimmed, well-formed, and at most as long as a record's body. */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Returns the first `most` facts of a program's own extractor, cleaned as a model's are, with their tags, links, metadata and time;
- * a text is a fact, and what is neither text nor object is dropped. `leftOut` counts the items after them. Fails with
- * `invalid_draft`, and every violation, if one of a fact's attributes breaks its Schema, or if its metadata has the key that marks
- * a turn stored word for word.
+ * Returns the first `most` facts of a custom extractor, cleaned like a model's, with their tags, links, metadata and time. A string is a
+ * fact by itself; an item that is neither string nor object is dropped. `leftOut` counts the items after them. Fails with `invalid_draft`,
+ * and lists every violation, if an attribute of a fact breaks its Schema, or if its metadata has the key `turnMark`.
  *
  * @internal
  */
@@ -106,7 +102,7 @@ export const extracted = (
     for (const [i, item] of items.entries()) {
       if (found.size === most) return { facts: Array.from(found.values()), leftOut: items.length - i }
       const [said] = clean([item])
-      // an object is checked whether or not its text is one
+      // attributes are checked even if the object's text is no fact
       const { links, metadata, tags, validAt } = isObject(item)
         ? yield* check<typeof Attributes.Type, typeof Attributes.Encoded>("extract", Attributes, item)
         : {}
@@ -121,17 +117,17 @@ export const extracted = (
     return { facts: Array.from(found.values()), leftOut: 0 }
   })
 
-/** Metadata key of a turn that was stored word for word; its value is the role of the speaker. @internal */
+/** Metadata key that marks a record as a turn stored word for word; its value is the role of the speaker. @internal */
 export const turnMark = "turn"
 
-/** Returns each text once; of facts with the same text, the first. */
+/** Removes facts whose text repeats that of an earlier fact. */
 const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   const found = new Map<string, Fact>()
   for (const fact of facts) if (!found.has(fact.text)) found.set(fact.text, fact)
   return Array.from(found.values())
 }
 
-/** Returns the text of a turn without injected memory; `""` if nothing is left. */
+/** Returns the text of a turn, without memory that was injected into it; `""` if nothing is left. */
 export const textOf = ({ content }: Message): string => PromptText.withoutMemory(content).toWellFormed().trim()
 
 const turn = (message: Message): ReadonlyArray<string> => {
@@ -155,7 +151,7 @@ const kindFrom = (kind: unknown): Pick<Fact, "kind"> => {
   return isName(name) ? { kind: name } : {}
 }
 
-/** A number, or the name of a level. */
+/** Reads an importance: a number, or the name of a level. */
 const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
   if (importance === undefined) return {}
   if (isUnit(importance)) return { importance }
@@ -167,13 +163,13 @@ const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
 
-/* Words of texts, by which facts, decisions and memories are compared. */
+/* Sets of words, by which the texts of facts, decisions and memories are compared. */
 
 /** Returns the distinct words of a text. @internal */
 export type WordsOf = (text: string) => ReadonlySet<string>
 
 /**
- * Makes a function that returns the distinct words of a text, and remembers them per text for as long as it lives.
+ * Makes a function that returns the distinct words of a text, and caches them per text for as long as the function lives.
  *
  * @internal
  */
@@ -188,7 +184,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Cuts these texts into words ahead of time, with pauses for the event loop. @internal */
+/** Computes the words of these texts ahead of time, with pauses for the event loop. @internal */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -202,43 +198,41 @@ export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effec
 const tokenise = Tokenizer.make({ stem: true })
 
 /*
- * Reads the list that a model was asked for, and tells an answer apart from an apology, prose or JSON of another shape.
+ * Parses the list that a model was asked for, and tells an answer from an apology, prose or JSON of another shape.
  *
  * ```text
- * {"facts": ["a", null]}, ["a"], in prose and fences, cut short     the legal items
+ * {"facts": ["a", null]}, ["a"], in prose or fences, or cut short   the valid items
  * {"facts": {"text": "a"}}                                          a list of one
- * {"facts": []}; [] where the answer begins or ends with it         an explicit empty list
+ * {"facts": []}; [] if the answer begins or ends with it            an explicit empty list
  * "Sorry, I am overloaded", "", {"error": …}, [null, 1]             a `model` failure, which is retryable
  * ```
  *
- * Failure messages say what was expected and how long the answer was. They never quote it, since an answer may quote the
- * conversation.
+ * Failure messages say what was expected and how long the answer was. They never quote the answer, since it may quote the conversation.
  */
 
 /** Describes the list that the model was asked for. @internal */
 export interface WantedList<A> {
-  /** Operation that a failure names. */
+  /** Operation that is named in a failure. */
   readonly op: string
   /** Key of the list in the requested JSON object. */
   readonly name: "facts" | "memory"
-  /** Returns the legal items of a list. */
+  /** Returns the valid items of a list. */
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
-  /** Whether an object outside of any list counts as an item. Default: none does. */
+  /** Whether an object outside of any list counts as an item. Default: it does not. */
   readonly isItem?: (value: unknown) => boolean
-  /** Whether an item that is not legal still shows that the question was answered. Default: none does. */
+  /** Whether an invalid item still shows that the model answered the question. Default: it does not. */
   readonly isAnswer?: (item: unknown) => boolean
 }
 
-/** An empty list that an answer begins or ends with, be it in a fence; one amid prose may be a part of the prose. */
+/** Matches an empty list at the beginning or end of an answer, in a fence or not; one in the middle may be part of the prose. */
 const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 
-/** Number of lists in an answer that are tried. */
+/** Largest number of lists in an answer that are tried. */
 const maxLists = 1_024
 
 /**
- * Returns the items of the first list that holds a legal one; lists under `name` are tried before bare ones. Returns no
- * items where the answer has only an explicit empty list. Anything else, and an answer longer than
- * `Completion.maxAnswerLength` (UTF-16 units), is a `model` failure.
+ * Returns the valid items of the first list that has any; lists under `name` are tried before bare ones. Returns none if the answer has
+ * only an explicit empty list. Any other answer, and one longer than `Completion.maxAnswerLength` (UTF-16 units), is a `model` failure.
  *
  * @internal
  */
@@ -257,7 +251,7 @@ export const readList = <A>(
   const named = found.flatMap((value) => isObject(value) ? [Reflect.get(value, name)] : [])
   const isNamed = named.some(Array.isArray)
   const lists = (isNamed ? named : found).filter((value) => Array.isArray(value))
-  // a single object where a list was asked for is a list of one
+  // a single object in place of the list counts as a list of one
   const singles = isNamed ? [] : [...named.filter(isObject), ...found.filter(isItem)]
   for (
     const list of [...lists.filter(({ length }) => length > 0), ...singles.map((item) => [item])].slice(0, maxLists)
@@ -276,34 +270,34 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /*
- * Limits of one reading, which hold whatever the conversation says and whatever the model answers.
+ * Limits of one run of `remember`, which hold whatever the conversation contains and whatever the model answers.
  *
  * ```text
  * conversation   4,096 turns and 262,144 characters
  * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
- * related        1,000, and 262,144 characters
+ * related        1,000 memories, and 262,144 characters
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * Beyond a limit the first items count (of the turns, the last), and the receipt says how many were left out. Characters
- * are UTF-16 units.
+ * Beyond a limit the first items are used (of the turns, the last), and the receipt says how many were left out. Characters are UTF-16
+ * units.
  */
 
 /**
- * Most characters of a conversation, of all facts of a reading together, and of all related memories together.
+ * Largest number of characters of a conversation, of all facts of a run together, and of all related memories together.
  *
  * @internal
  */
 export const maxCharacters = 262_144
 
-/** Facts of one reading: 1..256, default 64. @internal */
+/** Schema of the largest number of facts of one run: 1..256, default 64. @internal */
 export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
 /** Default of `MaxFacts`. @internal */
 export const maxFacts = 64
 
 /**
- * Keeps the first `most` facts, and of those as many as have `maxCharacters` together. `leftOut` counts the others.
+ * Keeps the first `most` facts, or fewer if their texts exceed `maxCharacters` together. `leftOut` counts the others.
  *
  * @internal
  */
@@ -321,7 +315,7 @@ export const firstFacts = (
   return { facts: kept, leftOut: all.length - kept.length }
 }
 
-/** Most records that one reading changes or deletes. */
+/** Largest number of records that one run changes or deletes. */
 const maxChanges = 128
 
 /**
@@ -347,12 +341,12 @@ export const firstDecisions = <D extends { readonly event: string; readonly id?:
   return { kept, leftOut: all.length - kept.length }
 }
 
-/** Most turns that a model is shown at once: the last ones. */
+/** Largest number of turns that a model is shown at once: the last ones. */
 const maxTurns = 4_096
 
 /**
- * Fits a conversation into one prompt. A conversation that is too long loses the ends of its longest turns, all cut to the
- * same length; shorter turns stay whole. `leftOut` counts the characters that were cut.
+ * Fits a conversation into one prompt. If it is too long, its longest turns are all cut to the same length, at their ends; shorter turns
+ * stay whole. `leftOut` counts the characters that were cut.
  *
  * @internal
  */

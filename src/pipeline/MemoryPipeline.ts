@@ -1,11 +1,11 @@
 /**
- * Pipeline from conversations to memories, and back: `remember` extracts facts, embeds them, searches related memories, reconciles and applies;
- * `recall` finds, `undo` reverses a receipt.
+ * Pipeline from conversations to memories: `remember` extracts facts, embeds them, finds related memories, reconciles the facts with them
+ * and writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
  *
- * Receipts leave the process: a harness keeps them as JSON, a client may hold them. A receipt is therefore sealed: the store
- * signs the viewer, the mutations and their outcomes, from which `undo` is computed, so that `undo` takes back only what the
- * store really did for that viewer. A seal stays valid after the receipt is encoded and decoded, for as long as the store keeps
- * its secret: a vault beyond a restart, a store in memory until the process ends.
+ * Receipts leave the process: a harness stores them as JSON, a client may hold them. A receipt is therefore sealed: the store signs the
+ * viewer, the mutations and their outcomes, from which `undo` is computed, so that `undo` reverts only writes that the store really made
+ * for that viewer. A seal survives encoding and decoding, and is valid as long as the store keeps its secret: in a Markdown vault across
+ * restarts, in a store in memory until the process ends.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,43 +36,46 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, 3 for a
- * tool and 1 for any other, or the trust given here if that is worse.
+ * Options of `remember` and `plan`. `origin` is `pipeline` by default. The trust of the written records is that of the least trusted turn,
+ * 3 for a tool's and 1 for any other, or `trust` if that is less trusted.
  */
 export interface Options extends MemoryStore.Provenance {
-  /** Scope of all that is written, and exactly that of the memories that facts are compared with. */
+  /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
-  /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Default: none. */
+  /** Shared scopes that may be written on behalf of a viewer that names a user, session or actor: see `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
-  /** Whether a model extracts facts. `false` stores each turn word for word, at first without vectors. Default true. */
+  /** Whether a model extracts facts. `false` stores each turn word for word, without vectors at first. Default true. */
   readonly infer?: boolean | undefined
-  /** Treatment of superseded records: `soft` closes and keeps them, `hard` forgets them. Default `soft`. */
+  /** Treatment of superseded records: `soft` closes them but keeps them, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Time to live of what is written. Default, and 0: for ever. */
+  /** Time to live of the written records. Default, and 0: no expiry. */
   readonly ttl?: Duration.DurationInput | undefined
-  /** Kind of what is written. Default `semantic`; `episodic` without `infer`. */
+  /** Kind of the written records. Default `semantic`; without `infer`, `episodic`. */
   readonly kind?: string | undefined
-  /** Related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, of 262,144 characters in all. */
+  /** Number of related memories per fact, 1..1,000; default 5. All facts together get at most 1,000, of 262,144 characters in all. */
   readonly topK?: number | undefined
-  /** Most facts that one reading takes and records that it adds, 1..256; default 64. The receipt counts those left out. */
+  /** Largest number of extracted facts, and of added records, 1..256; default 64. The receipt counts those left out. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
-   * Extracts facts instead of the model, with tags, links, metadata and a time where it has them. It is given the turns of tools
-   * too, which the model is not. The model, if there is one, still decides what becomes of the facts; without one, each is added.
+   * Extracts facts instead of the model; a fact may have tags, links, metadata and a time. Unlike the model, it is also given the turns of
+   * tools. The model, if there is one, still decides how the facts change memory; without a model, each fact is added.
    */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
   /**
-   * Number of the first turn within the session, or of each turn. Without `infer`, turns that are stored already are not
-   * stored again.
+   * Sequence number of the first turn within the session, or of each turn. Without `infer`, turns that are already stored are not stored
+   * again.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
-  /** The conversation within the session in which `sequence` counts. Default: a session has one. An outbox puts this before its own name of the conversation. */
+  /**
+   * Name of the conversation within the session in which `sequence` counts. Default: the session has only one. An outbox puts this before
+   * its own name of the conversation.
+   */
   readonly line?: string | undefined
-  /** Writes the batch in place of the store's `apply`, all of it or nothing, perhaps with rows of the caller beside it. */
+  /** Replaces the store's `apply` for the batch, which must be written whole or not at all; the caller may add rows of its own. */
   readonly apply?: Apply | undefined
 }
 
@@ -83,24 +86,24 @@ export type Apply = (
   provenance: MemoryStore.Provenance
 ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
-/** A leg that failed, and that the work went on without. */
+/** A part of the work, such as a retriever of a search (its `leg`), that failed without failing the call. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 /** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** Counts of what exceeded the limits of one reading and so is not in the receipt's mutations. */
+/** Counts of the items that exceeded the limits of one run and are therefore not in the receipt's mutations. */
 export const LeftOut = Schema.Struct({
   /** Facts beyond `maxFacts`, or beyond 262,144 characters in all. */
   facts: Schema.NonNegativeInt,
   /** Decisions of the model beyond `maxFacts` added or 128 changed records. */
   decisions: Schema.NonNegativeInt,
-  /** UTF-16 units of the conversation that the model was not shown: ends of the longest turns, and all but the last turns. */
+  /** UTF-16 units of the conversation that the model was not shown: turns before the last ones, and the ends of the longest turns. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
-/** The parts of a receipt that its seal covers. */
+/** The parts of a receipt that its seal signs. */
 const Sealed = Schema.Struct({
   viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
@@ -113,13 +116,13 @@ interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
-   * The store's signature of `viewer`, `mutations` and `applied`. `undo` refuses a receipt without it, or a changed one.
-   * Absent in receipts of versions without seals, which can no longer be undone.
+   * The store's signature of `viewer`, `mutations` and `applied`. `undo` rejects a receipt without a seal, and one that was altered.
+   * Receipts of versions before seals have none, and can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
-  /** Legs that failed; absent if none did. */
+  /** Parts of the work that failed; absent if none did. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Counts of what was left out; absent if nothing was. */
+  /** Counts of the items that were left out; absent if none were. */
   leftOut: Schema.optional(LeftOut)
 })
 /** A receipt, as `Receipt` decodes it. */
@@ -128,39 +131,38 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 /** Operations of `MemoryPipeline`. */
 export interface Service {
   /**
-   * Extracts, reconciles and writes. Fails with `invalid_draft` if a value is no message. Fails with `model`, which is retryable,
-   * and changes nothing if the model's answer is prose, JSON of another shape or longer than 262,144 characters. An explicit
-   * empty list means that there are no facts.
+   * Extracts facts, reconciles them with related memories and writes the result. Fails with `invalid_draft` if a value is no message. Fails
+   * with `model`, which is retryable, and changes nothing if the model's answer is prose, JSON of another shape or longer than 262,144
+   * characters. An explicit empty list means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
-  /** Does what `remember` does, but changes nothing. */
+  /** Does all that `remember` does except for the writing; the receipt has no outcomes. */
   readonly plan: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
-   * Reverses a receipt: content, times and links become what they were, revisions go on counting. Fails with `not_owned` if
-   * this store did not seal the receipt as it is (see `Receipt.seal`), with `conflict` if a record has changed since; then
-   * nothing is changed.
+   * Reverts the writes of a receipt: restores content, times and links, as new revisions. Fails with `not_owned` if the receipt has no
+   * valid seal of this store (see `Receipt.seal`), and with `conflict` if a record has changed since; then nothing is changed.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Embeds the text, searches, and says what was left out. The search is lexical if there is no model to embed with. */
+  /** Embeds the text and searches; the result counts what was left out. Without an embedding model the search is lexical. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Makes vectors for these records of the viewer's tenant now instead of with `embedMissing`. Returns how many it made. */
+  /** Computes vectors for these records of the viewer's tenant now, rather than in `embedMissing`. Returns their number. */
   readonly embed: (
     viewer: Viewer.Any,
     records: ReadonlyArray<MemoryRecord>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Makes the missing vectors of every tenant. Returns how many it made. */
+  /** Computes the missing vectors of every tenant. Returns their number. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** Schema of the fields that each message must have to be read at all. */
+/** Schema of the fields that each message must have to be processed at all. */
 const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
 
 /** Tag of the pipeline. */
@@ -204,7 +206,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // a program that runs an outbox sees no receipt, so the log says it
+        // the receipt reports it too, but an outbox passes no receipt on
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -238,7 +240,7 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
 )
 
 /**
- * Signs the parts of a receipt. Dies if they cannot be encoded, since such a receipt could not be kept.
+ * Signs the parts of a receipt. Dies if they cannot be encoded, since such a receipt could not be stored.
  *
  * @internal
  */
@@ -251,7 +253,7 @@ export const seal = (
     (encoded) => store.sign(purpose, canonicalJson(encoded))
   )
 
-/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` runs it first. */
+/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` calls it first. */
 export const verify = (
   store: Pick<MemoryStore.Service, "sign">,
   receipt: Receipt
@@ -264,16 +266,19 @@ export const verify = (
     if (!isOurs) return yield* refused("the receipt was changed, or another store made it")
   })
 
-/** Returns what `undo` applies: each record as it was before the receipt. A record that has expired since is gone. */
+/**
+ * Returns the mutations of an `undo`, which restore each record as it was before the receipt. Records that have expired since are
+ * forgotten.
+ */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)
 
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
-// compiled at its first call: an import of the package does without
+// compiled at its first call, to keep the import of the package fast
 const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
-/** Redacts what a caller's own extraction finds, and what a caller's own `apply` is given: a store redacts by itself. */
+/** Redacts the facts of a caller's `customExtract`, and the mutations for a caller's `apply`; a store redacts by itself. */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options
   return {

@@ -1,16 +1,16 @@
 /**
- * Reads a model's decisions about new facts and related memories, attributes them to the facts that they are about, and turns
- * them into mutations. Pure. The model sees temporary ids only.
+ * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
+ * mutations. Pure. The model is shown temporary ids, never those of records.
  *
  * ```text
- * ADD      a new record; nothing where another says the same
- * UPDATE   the same record, next revision; of one with `data`, which a sentence cannot change, as DELETE and ADD;
- *          where another says the same, as DELETE
- * DELETE   soft: closed now, `supersededBy` the fact that is nearest; hard: forgotten
+ * ADD      a new record; nothing if another record says the same
+ * UPDATE   a new revision of the record; if it has `data`, which a sentence cannot change, then as DELETE and ADD;
+ *          if another record says the same, then as DELETE
+ * DELETE   soft: closes the record, with `supersededBy` set to the most similar new fact; hard: forgets it
  * NOOP     nothing
  * ```
  *
- * Laws: a change of a related memory is refused if that memory has changed since; an answer that only deletes loses no fact.
+ * Laws: a change of a related memory is rejected if that memory has changed since; an answer that only deletes loses no fact.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -36,9 +36,9 @@ import { clean, Fact, isObject, makeWordsOf, readList, type WordsOf } from "./Ex
 /** The change that a decision asks for; `NOOP` asks for none. */
 export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
 
-/** The model's decision about one fact. `id` is the temporary id of a neighbour: "0", "1", … */
+/** A decision of the model about one fact. `id` is the temporary id of a related memory: "0", "1", … */
 export const Decision = Schema.Struct({
-  /** Importance, tags, links, metadata and time are the fact's own: the model is not asked for them. */
+  /** Importance, tags, links, metadata and time are copied from the fact: the model is not asked for them. */
   ...Fact.fields,
   event: Event,
   id: Schema.optional(Schema.String),
@@ -48,9 +48,9 @@ export const Decision = Schema.Struct({
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
- * Returns the decisions in an answer, or a retryable `model` failure if the text is not an answer. Returns no decisions
- * for an explicit empty list, and where every change names an id that was not shown, since models make those up. Finds
- * what `parseDecision` finds, and also a single decision in place of a list. `existing` is the number of neighbours shown.
+ * Returns the decisions in an answer, or a retryable `model` failure if the text is not an answer. Returns no decisions for an explicit
+ * empty list, and if every change names an id that was not shown, since models invent ids. Accepts all that `parseDecision` accepts, and
+ * also a single decision in place of a list. `existing` is the number of related memories shown.
  */
 export const readDecision = (
   answer: string,
@@ -65,8 +65,8 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in an answer, or none if there are none; never fails. Lists under `memory` are tried before bare
- * arrays, and the first that holds a decision counts. `existing` is the number of neighbours shown.
+ * Returns the decisions in an answer, or none; never fails. Lists under `memory` are tried before bare arrays, and the first list that
+ * holds a decision is used. `existing` is the number of related memories shown.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const said = values(answer)
@@ -79,7 +79,7 @@ export const parseDecision = (answer: string, existing: number): ReadonlyArray<D
   return []
 }
 
-/** Parses a temporary id into the neighbour's index; `Infinity` for anything else. @internal */
+/** Parses a temporary id into the index of a related memory; returns `Infinity` for anything else. @internal */
 export const indexOf = (id: unknown): number =>
   typeof id === "number" && Number.isInteger(id) && id >= 0
     ? id
@@ -94,7 +94,7 @@ const eventOf = (item: unknown): typeof Event.Type | undefined => {
   return isEvent(event) ? event : undefined
 }
 
-/** Whether the item asks to change a record that was not shown. */
+/** Whether the item asks to change a memory that was not shown. */
 const namesUnknown = (item: unknown, existing: number): boolean => {
   const event = eventOf(item)
   if ((event !== "UPDATE" && event !== "DELETE") || !isObject(item)) return false
@@ -116,13 +116,13 @@ const toDecision = (item: unknown, existing: number): ReadonlyArray<Decision> =>
 
 const isEvent = Schema.is(Event)
 
-/** Decides that a fact is new. @internal */
+/** Makes the decision to add a fact. @internal */
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Gives each decision the kind, importance and attributes of the fact it speaks of: the one with its text, else with most of
- * its words. A record that a fact repeats is not deleted for it; a fact that nothing speaks of is added where something
- * is deleted, since that is what it was deleted for. @internal
+ * Gives each decision the kind, importance and attributes of its fact: the fact with the same text, else the one that shares most words.
+ * Drops the deletion of a memory that says the same as a fact. If a memory is deleted, adds the most similar fact that no decision is
+ * about, since the model must have deleted the memory in favour of that fact. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -137,7 +137,7 @@ export const attribute = (
     return record === undefined || !repeated.has(collapseSpace(embeddingText(record)))
   })
   const silent = new Set(facts)
-  // many decisions may be about the same text
+  // caches the fact per text, since many decisions may have the same text
   const spoken = new Map<string, Fact | undefined>()
   const meant = (text: string, min: number): Fact | undefined => {
     const key = `${min} ${text}`
@@ -166,12 +166,12 @@ export const attribute = (
 }
 
 /**
- * Returns the candidate that shares the most words with `text` (Jaccard), the first of equals; none if the best share is
- * below `min`, 0..1, default 0. With `open`, only candidates that it holds count; it is in the order of `all`. @internal
+ * Returns the candidate with the same text, else the one that shares the most words with `text` (Jaccard), the first of equals; none if the
+ * best similarity is below `min`, 0..1, default 0. `open`, a subset of the candidates in their order, restricts the choice. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 
-/** Makes a function that finds the nearest of these candidates. @internal */
+/** Makes a function that finds the most similar of these candidates. @internal */
 export const makeNearest = <A extends { readonly text: string }>(
   all: ReadonlyArray<A>,
   wordsOf: WordsOf = makeWordsOf()
@@ -199,7 +199,7 @@ export const makeNearest = <A extends { readonly text: string }>(
     let best = -1
     let most = 0
     for (const [place, both] of shared) {
-      const share = both / (words.size + sizes[place]! - both) // Jaccard: 0..1
+      const share = both / (words.size + sizes[place]! - both) // Jaccard similarity, 0..1
       if (share < min || share < most || (share === most && place > best) || !isOpen(place)) continue
       best = place
       most = share
@@ -216,31 +216,31 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
   else list.push(place)
 }
 
-/** Two texts that have a smaller share of words in common are not about the same. */
+/** Smallest Jaccard similarity of a decision's text to a fact that the decision can be about. */
 const least = 0.01
-/** Models often answer NOOP for every memory there is: it speaks of a fact only if at least this share of words is the same. */
+/** Smallest Jaccard similarity for a NOOP; higher, since models often answer NOOP for every memory shown, whatever the facts. */
 const alike = 0.5
 
-/** The scope and kind that decisions are written to, and the way of writing them. */
+/** The scope, kind and options with which decisions are written. */
 export interface Target {
   readonly scope: MemoryScope
   readonly kind: string
-  /** Epoch ms. */
+  /** Current time, epoch milliseconds. */
   readonly now: number
   readonly supersede: "soft" | "hard"
-  /** Milliseconds to live; absent or 0 = for ever. */
+  /** Time to live in milliseconds; absent or 0 = no expiry. */
   readonly ttl?: number | undefined
-  /** Kinds that a fact may name; a fact that names another one gets `kind`. Default: all. */
+  /** Kinds that a fact may choose; a fact of another kind is written as `kind`. Default: all kinds. */
   readonly kinds?: ReadonlySet<string> | undefined
-  /** Records that must not change and say the same as a fact: it is not added again. */
+  /** Records that must not change; a fact that one of them already states is not added. */
   readonly said?: ReadonlyArray<MemoryRecord> | undefined
-  /** Source of the records that are added. */
+  /** Source of the added records. */
   readonly source?: Draft["source"]
-  /** Returns the words of a text, perhaps from a cache. Default: a new cache, which cuts each text once. */
+  /** Returns the words of a text, perhaps from a cache. Default: a new cache. */
   readonly wordsOf?: WordsOf | undefined
 }
 
-/** Builds the prompt that asks a model what becomes of facts and related memories. */
+/** Builds the prompt that asks a model how facts change related memories. */
 export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: ReadonlyArray<MemoryRecord>): Prompt => ({
   system: [
     "You keep the memory of an assistant. You compare new facts with existing memories and decide what becomes of them.",
@@ -260,8 +260,8 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
 })
 
 /**
- * Returns the mutations that decisions ask for: changes of related memories first, then new records. The first decision about a
- * memory counts; the text of a second one is added.
+ * Returns the mutations that the decisions ask for: changes of related memories first, then new records. Of several decisions about one
+ * memory only the first changes it; the text of a later UPDATE is added as a new record.
  */
 export const applyEvents = (
   decisions: ReadonlyArray<Decision>,
@@ -372,7 +372,7 @@ export const applyEvents = (
   ]
 }
 
-/** Makes a patch that adds what a fact brings beside its words to what the record has; of the tags as many as there is room for. */
+/** Makes a patch that merges a fact's tags, links and metadata into the record's; tags only up to the limit of a record. */
 const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Patch => ({
   ...(tags && { tags: Array.from(new Set([...record.tags, ...tags])).slice(0, maxTags) }),
   ...(links && { links: [...record.links.filter((old) => !links.some((link) => sameEnd(old, link))), ...links] }),
@@ -382,10 +382,10 @@ const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Pa
 type Link = MemoryRecord["links"][number]
 const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.type
 
-/** Makes a patch after which the record says `text` and nothing else. A summary that was cut from the body is cut again. */
+/** Makes a patch that replaces the record's text with `text`. A derived summary is derived anew. */
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** Derives the id of the record that replaces this revision, since the mutation needs the id before that record exists. */
+/** Derives the id of the record that will replace this revision, since both mutations of the batch need the id. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

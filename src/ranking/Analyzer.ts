@@ -1,9 +1,9 @@
-/** Analyzers: the pair of tokenizers that turn stored texts and queries into terms. */
+/** Analyzers turn text into terms: one tokenizer for the texts that are indexed, and one for queries. */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import * as Tokenizer from "./Tokenizer.ts"
 
-/** The tokenizers of stored texts (`index`) and of queries (`query`). */
+/** An analyzer: the tokenizer of indexed texts (`index`) and that of queries (`query`). */
 export interface Service {
   readonly index: Tokenizer.Tokenizer
   readonly query: Tokenizer.Tokenizer
@@ -11,17 +11,17 @@ export interface Service {
 
 /** Options of `make`. */
 export interface Options {
-  /** Whether stored texts and queries are stemmed (Porter, English). Default true. */
+  /** Whether English words of texts and queries are stemmed (Porter). Default true. */
   readonly stem?: boolean | undefined
-  /** Stopwords of stored texts. Default `short`. */
+  /** Stopwords to drop from indexed texts. Default `short`. */
   readonly stopwords?: Tokenizer.Options["stopwords"]
   /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
   readonly compounds?: boolean | undefined
-  /** Stopwords of queries. A query of stopwords only keeps them, so that "who am I" has terms. Default `wide`. */
+  /** Stopwords to drop from queries. A query that has no other words, such as "who am I", keeps them. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]
 }
 
-/** Makes an analyzer. The defaults come from an ablation: docs/retrieval.md. */
+/** Makes an analyzer. The defaults come from the ablation in docs/retrieval.md. */
 export const make = (
   { compounds = true, query = "wide", stem = true, stopwords = "short" }: Options = {}
 ): Service => {
@@ -31,11 +31,11 @@ export const make = (
   return { index, query: Tokenizer.orElse(asked(query), Tokenizer.orElse(asked(stopwords), index)) }
 }
 
-/** The analyzer that uses `tokenise` for texts and queries, so that scores equal those of `bm25` with its default. */
+/** The analyzer that uses `tokenise` for texts and queries, as `bm25` does by default, so that scores equal those of `bm25`. */
 export const plain: Service = { index: Tokenizer.tokenise, query: Tokenizer.tokenise }
 
-/** The analyzer in force, which stores are built with. Default: `make()`. A reference, so it never appears in `R`. */
+/** The analyzer with which stores are built. Default: `make()`. A `Context.Reference`, so it never appears in `R`. */
 export class Analyzer extends Context.Reference<Analyzer>()("@memory/Analyzer", { defaultValue: () => make() }) {}
 
-/** Provides an analyzer. Stores that are built below it use it. */
+/** Provides an analyzer to the stores to which this layer is provided. */
 export const layer = (options: Options): Layer.Layer<never> => Layer.succeed(Analyzer, make(options))

@@ -1,18 +1,18 @@
 /**
- * Combines several rankings (legs) into one: by score, if a leg's score tells how good a hit is relative to its best one,
+ * Combines several rankings, called legs, into one. `byScore` is for legs whose scores show how good a hit is relative to the best:
  *
  * ```text
  * score = Σ legs  weight · score / best  ÷  Σ legs weight        legs that found nothing left out
  * ```
  *
- * or, if scores do not tell that, by reciprocal rank (Cormack, Clarke & Büttcher, 2009):
+ * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for legs whose scores do not show that:
  *
  * ```text
  * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
- * Scores of different legs are never compared, only ranks. Hits of equal score share the rank of the first of them
- * (1 2 2 4), since the leg does not tell them apart.
+ * It uses the ranks only, never the scores. Hits with equal scores in a leg share the rank of the first of them (1 2 2 4), since their
+ * order in the leg means nothing.
  *
  * ```ts
  * import { Fusion } from "effect-memory/ranking"
@@ -26,19 +26,19 @@
  */
 import type { Scored } from "./Bm25.ts"
 
-/** A ranking to combine. */
+/** A ranking to combine with others. */
 export interface Leg<out Id> {
   readonly name: string
-  /** Hits, best first, each id once. */
+  /** Hits, best first, without repeated ids. */
   readonly hits: ReadonlyArray<Scored<Id>>
   /** Weight of the leg. Default 1; 0 or less leaves the leg out. */
   readonly weight?: number | undefined
 }
 
 /**
- * Fuses legs by reciprocal rank. Scores are 0..1; 1 is first in every leg. A hit gets nothing from a leg that has not found it,
- * and an empty leg lowers every score: leave out a leg that could not answer. Equal scores keep the order of first arrival, leg
- * by leg.
+ * Combines legs by reciprocal rank. Scores are 0..1; a hit that is first in every leg has 1. A leg that did not find a hit adds nothing
+ * to its score, so an empty leg lowers all scores: leave out a leg that failed. Equal scores keep the order in which the ids first
+ * occur, leg by leg.
  */
 export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()
@@ -55,17 +55,17 @@ export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): Readon
   return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
 }
 
-/** The part of one leg in the score of a hit. */
+/** The scores of one leg from which `byScore` computes its part in the score of a hit. */
 export interface Share {
   /** Weight of the leg, 0 or more. */
   readonly weight: number
-  /** Score of the hit in the leg; 0 if the leg has not found it. */
+  /** Score of the hit in the leg; 0 if the leg did not find it. */
   readonly score: number
-  /** Score of the leg's best hit; 0 or less: the leg found nothing. */
+  /** Score of the best hit of the leg; 0 or less if the leg found nothing. */
   readonly best: number
 }
 
-/** Fuses the scores of one hit, 0..1; 1 is the best of every leg. */
+/** Combines the scores that one hit has in several legs, 0..1; a hit that is the best of every leg has 1. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
   let most = 0
@@ -76,5 +76,5 @@ export const byScore = (shares: ReadonlyArray<Share>): number => {
   return most === 0 ? 0 : Math.min(1, sum / most)
 }
 
-/** Returns the part of a leg in the sum, 0..weight. */
+/** Returns what a leg adds to the sum of `byScore`, 0..`weight`. */
 export const partOf = ({ best, score, weight }: Share): number => best > 0 ? weight * Math.max(0, score) / best : 0

@@ -1,20 +1,21 @@
 /**
- * Finds near-duplicates: texts that differ in case, punctuation, accents or white space only, and long ones also in a few words.
+ * Finds near-duplicate texts: those that differ only in case, punctuation, accents or white space; long texts may also differ in a few
+ * words.
  *
  * ```text
- * words       runs of letters and digits, none dropped, since words that an analyzer drops ("to", "not", "b") matter
- * fewer than 64 words    64 bits that hash the words in order: near is equal
- * 64 words or more       SimHash of their bigrams (Charikar, 2002): near is ≤ 3 bits apart (Manku, Jain & Das Sarma, 2007)
- * strict                 32 bits that hash, in order, the parts that must be equal: numbers, signs, negations, single letters
+ * words                  runs of letters and digits; stopwords too, since "to", "not" and "b" make a difference
+ * fewer than 64 words    a 64-bit hash of the words in order; near-duplicates have equal hashes
+ * 64 words or more       SimHash of the bigrams (Charikar, 2002); near-duplicates differ in ≤ 3 bits (Manku, Jain & Das Sarma, 2007)
+ * strict                 a 32-bit hash, in order, of what must be equal: numbers, signs, negations, single letters
  * ```
  *
- * Therefore "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text
- * a word more or less makes no difference, unless it is strict. Pure and deterministic.
+ * So "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" are no near-duplicates. In a long text,
+ * one word more or less makes no difference, unless `strict` covers it. Pure and deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
-/** The signature of a text: three whole numbers of 32 bits, which fit into columns of a database. */
+/** The signature of a text: three 32-bit integers, which a database can store in columns. */
 export interface Signature {
   readonly high: number
   readonly low: number
@@ -24,16 +25,20 @@ export interface Signature {
 /** Returns the signature of a text. Cost: 1.2 µs for 20 words, 8 µs for 100, about 100 ns for each further word. */
 export const signature = (text: string): Signature => {
   const lower = text.toLowerCase()
-  const { count, strict } = scan(beyondAscii.test(lower) ? plain(lower) : lower)
-  const [high, low] = count === 0 ? inOrder(wholly(text)) : count < few ? inOrder(count) : simHash(count)
-  return { high, low, strict: mix(strict ^ (count < few ? 1 : 0)) }
+  const { count, strict } = scan(beyondAscii.test(lower) ? normalised(lower) : lower)
+  const [high, low] = count === 0
+    ? orderedHash(hashCharacters(text))
+    : count < simHashFrom
+    ? orderedHash(count)
+    : simHash(count)
+  return { high, low, strict: mix(strict ^ (count < simHashFrom ? 1 : 0)) }
 }
 
 /** Whether two signatures are those of near-duplicates: `strict` is equal, and at most 3 of the other 64 bits differ. */
 export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
-/** Keeps the first item of each group of near-duplicates, and counts the others. Cost: each item is compared with all kept ones. */
+/** Keeps the first item of each group of near-duplicates, and counts the others. Compares each item with every kept one. */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
   signatureOf: (item: A) => Signature
@@ -49,7 +54,7 @@ export const foldBy = <A>(
   return { kept, folded: items.length - kept.length }
 }
 
-/** Folds items by the signatures of their texts, as `foldBy` does. */
+/** Does `foldBy` with the signatures of the items' texts. */
 export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
   foldBy(items, (item) => signature(text(item)))
 
@@ -62,7 +67,7 @@ const signatureOf = (record: MemoryRecord): Signature => {
   return made
 }
 
-/** Whether two records are of one kind, have equal data, and are near-duplicates in text. */
+/** Whether two records have the same kind, equal `data`, and near-duplicate texts. */
 export const saysTheSame = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && isNear(signatureOf(a), signatureOf(b)) && hasDataOf(a, b)
 
@@ -73,14 +78,15 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Makes a function that takes one record after the other, and returns whether it repeats an earlier one that was not itself a
- * repetition. Cost per record: ~10 ns for each of those, and where it is a copy of none, its signature.
+ * Makes a function to be called with one record after the other. It returns whether the record repeats an earlier one, as
+ * `saysTheSame` decides, and remembers the record if not. Cost per record: ~10 ns per remembered record, and computing its signature
+ * unless it is an exact copy of one.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
   const known: Array<Signature> = []
   return (record) => {
-    // a copy needs no signature
+    // compares exact copies first, which needs no signature
     if (kept.some((other) => hasTextOf(other, record) && hasDataOf(other, record))) return true
     const own = signatureOf(record)
     if (known.some((other, i) => isNear(own, other) && saysTheSame(kept[i]!, record))) return true // `kept` and `known` are parallel
@@ -90,29 +96,30 @@ export const repeats = (): (record: MemoryRecord) => boolean => {
   }
 }
 
-const few = 64
+/** Number of words from which a text gets a SimHash. */
+const simHashFrom = 64
 
-/** Hashes of the words of the last `scan`, one per word. The next scan overwrites them. */
+/** Hashes of the words of the last `scan`, one per word; the next `scan` overwrites them. */
 let words = new Int32Array(1_024)
 
 const beyondAscii = /\P{ASCII}/u
 
 /** Removes accents, and maps punctuation and white space to ASCII. */
-const plain = (lower: string): string =>
+const normalised = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")
     .replace(/[\p{Pd}\u2212]/gu, "-")
-    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // `scan` takes it for a number by this digit
+    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // adds an ASCII digit, by which `scan` recognises a number
     .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
 
-/** Matches accents, but not the voicing marks of kana, which make another letter. */
+/** Matches accents, but not the voicing marks of kana, which make a different letter. */
 const accents = /(?=\p{Mn})(?![\u3099\u309a])[\p{sc=Inherited}\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Cyrillic}]/gu
 
 const letter = 1
 const digit = 2
-/** A character that belongs to the word before it: `c++`, `c#`, `50%`. */
+/** Class of a character that belongs to the word before it: `c++`, `c#`, `50%`. */
 const suffix = 3
-/** A character that is a word by itself. */
+/** Class of a character that is a word by itself. */
 const sign = 4
 const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
   const character = String.fromCharCode(code)
@@ -125,7 +132,7 @@ const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
     : 0
 })
 
-/** Scripts that write no spaces: each character is a word. */
+/** Whether the script of a character writes no spaces between words; then each character counts as a word. */
 const isUnspaced = (code: number): boolean =>
   code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
   (code >= 0x1780 && code < 0x1800)
@@ -148,7 +155,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
       hash = Math.imul(hash ^ code, 0x01000193)
       length++
       if (sort !== letter) isStrict = true
-      // a sign: −5
+      // a minus sign before a number: −5
       if (sort === digit && length === 1 && before === minus && !isWordEnd(text, at - 2)) strict = mix(strict ^ minus)
     } else {
       if (length > 0) {
@@ -156,11 +163,11 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
           strict = mix(strict ^ hash)
         }
         words[count++] = mix(hash)
-        // 1.5 is not 15, and 1/2 is not 1.2
+        // a sign between two digits must be equal: 1.5 is not 15, and 1/2 is not 1.2
         if (code > space && sorts[before] === digit && sorts[text.charCodeAt(at + 1)] === digit) {
           strict = mix(strict ^ code)
         }
-        // isn't
+        // a negation such as isn't
         if (code === apostrophe && before === n && text.charCodeAt(at + 1) === t) strict = mix(strict ^ apostrophe)
         hash = seed
         length = 0
@@ -179,7 +186,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
 
 const [apostrophe, minus, n, space, t] = [0x27, 0x2d, 0x6e, 0x20, 0x74]
 
-/** A letter that stands for something: `plan b`, but neither `a` and `i` nor what an apostrophe cuts off. */
+/** Whether a single letter is a name, as in `plan b`: not `a` or `i`, and not after an apostrophe. */
 const isName = (text: string, at: number): boolean =>
   text.charCodeAt(at - 1) !== apostrophe && !/[ai]/.test(text.charAt(at))
 
@@ -188,13 +195,13 @@ const isWordEnd = (text: string, at: number): boolean => {
   return code > 127 || sorts[code]! > 0
 }
 
-/** Hashes the characters of a text without words; returns their number. */
-const wholly = (text: string): number => {
+/** Hashes the characters of a text that has no words, as if each were a word; returns their number. */
+const hashCharacters = (text: string): number => {
   for (let at = 0; at < text.length; at++) words[at] = mix(text.charCodeAt(at))
   return text.length
 }
 
-const inOrder = (count: number): readonly [high: number, low: number] => {
+const orderedHash = (count: number): readonly [high: number, low: number] => {
   let high = count
   let low = ~count
   for (let i = 0; i < count; i++) {
@@ -204,7 +211,10 @@ const inOrder = (count: number): readonly [high: number, low: number] => {
   return [mix(high), mix(low)]
 }
 
-/** Returns the SimHash of the bigrams: a bit is set if more than half of them have it. Counts four bits in one number, up to 255. */
+/**
+ * Returns the SimHash of the bigrams of `words`: a bit is set if it is set in the hashes of more than half of the bigrams. For speed, each
+ * lane counts four bits, in eight bits each, of at most 255 bigrams at a time.
+ */
 const simHash = (count: number): readonly [high: number, low: number] => {
   const totals = new Int32Array(64)
   const lanes = new Int32Array(16)
@@ -230,7 +240,7 @@ const simHash = (count: number): readonly [high: number, low: number] => {
   return [high, low]
 }
 
-/** Murmur3's last step: every bit of the number moves every bit of the result. */
+/** The finaliser of MurmurHash3: each bit of the input affects every bit of the result. */
 const mix = (number: number): number => {
   let hash = number
   hash = Math.imul(hash ^ hash >>> 16, 0x85ebca6b)
@@ -245,7 +255,7 @@ const bits = (number: number): number => {
   return Math.imul((count + (count >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Hashes of negations in some languages, without accents; `scan` finds `n't` by its apostrophe. */
+/** Hashes of negations in several languages, without accents; `scan` recognises `n't` by its apostrophe. */
 const negations = new Set(
   ("no not none never nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent " +
     "wont wouldnt couldnt shouldnt hasnt havent hadnt mustnt neednt aint " +

@@ -1,8 +1,10 @@
 /**
- * The methods that ranking needs of a holder of records: matches by word and by vector, as facts that hold all that a score
- * needs. Bodies are read last, and only of hits that are shown. `MemoryIndex` answers in memory, a database by a query.
+ * The interface between ranking and a source of records: `MemoryIndex` in memory, or the engine of a database. The source finds matches
+ * by words and by vectors, and returns a `Fact` for each, the columns from which it is scored. Bodies are read last, and only those
+ * of the hits that are returned.
  *
- * Statistics count all records in sight, whatever the filter. Records that a filter excludes do not count for a limit.
+ * A record is in sight if the viewer may see it and it has not expired (`Viewer.Sight`). Statistics, such as document frequencies, are
+ * computed over all records in sight, whatever the filter. Records that the filter excludes do not count for a limit.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -15,16 +17,16 @@ import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
-/** A filter over the records in sight. The holder of the records applies all of it, with `passes` if it has no better way. */
+/** A filter for the records in sight. The source applies all of it: by a query of its own, or record by record with `passes`. */
 export interface Asked {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
-  /** Valid time for a filter without `asOf`, epoch milliseconds. Default: any time. */
+  /** Time at which a record must be true if the filter has no `asOf`, epoch milliseconds. Default: validity is not checked. */
   readonly at?: number | undefined
-  /** Whether a record passes the whole filter, validity included. */
+  /** Whether a record passes the whole filter, `at` included. */
   readonly passes: (record: Filtered) => boolean
 }
 
-/** The columns of a record that ranking needs before the body is read. `RecordFact` has them of a record in memory. */
+/** The columns of a record from which it is ranked, without its body. `RecordFact` computes them from a record in memory. */
 export interface Fact {
   readonly id: MemoryId
   /** Key of the record's vectors: `MemoryRecord.textHash`. */
@@ -36,120 +38,122 @@ export interface Fact {
   readonly importance: number
   readonly confidence: number | undefined
   readonly trust: number
-  /** Folded name of the speaker of a turn, else of the actor of the scope. */
+  /** Name of the speaker (`source.actor`), else the `actorId` of the scope, as `Tokenizer.foldName` returns it. */
   readonly actor: string | undefined
   readonly scope: MemoryScope
   readonly session: string | undefined
   readonly sequence: number | undefined
-  /** Number of terms. */
+  /** Number of terms of the text. */
   readonly length: number
-  /** Whether the text is a question, speaks in the first person, names a time: set when the row is written, absent before. */
+  /** Whether the text is a question, is in the first person, names a time. Computed when a row is written; absent in older rows. */
   readonly isQuestion?: boolean | undefined
   readonly isFirstPerson?: boolean | undefined
   readonly namesTime?: boolean | undefined
-  /** Emotion, `data.emotion`, undecoded. */
+  /** The value of `data.emotion`, not decoded. */
   readonly emotion: unknown
-  /** The record itself, if it is in memory anyway. */
+  /** The record itself, if it is in memory. */
   readonly record?: MemoryRecord | undefined
 }
 
-/** A query as a holder of records gets it. */
+/** A search by words, as ranking passes it to a source of records. */
 export interface Question {
-  /** Terms in the order of the question, each once. If absent, every record in sight matches with relevance 1. */
+  /** Terms of the query, in order, without repetitions. If absent, every record in sight matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranker of candidates. Candidates are the best matches, the same number at any `depth`; the turns around the first of them;
-   * turns of named speakers; and long records. Other matches follow, by BM25. If absent, every match is ranked by BM25.
+   * Ranker of the candidates, which are: a fixed number of the best matches by BM25, whatever `depth`; the neighbours in the conversation
+   * of the first of these; records of speakers that the query names; and long records. The other matches follow after the candidates,
+   * in the order of BM25. If absent, every match is ranked by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
-   * Final score of a match by its relevance, 0..1. `frequencies` counts the terms of the question in the record, in their
-   * order; counting costs a look-up per term. Default: the relevance, which for most matches needs no fact but recency and id.
+   * Returns the final score of a match from its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in the record; it
+   * costs a look-up per term. Default: the relevance is the score; then most matches are ordered without reading their facts, apart
+   * from recency and id.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
-  /** Shares of `score`, if it is a weighted mean. They save reading the facts of most matches. */
+  /** The weights of `score`, if it is a weighted mean. With them, a source can skip the facts of most matches. */
   readonly shares?: Shares | undefined
-  /** Lowest score of a match; others are dropped. */
+  /** Lowest final score of a match; matches with a lower one are dropped. */
   readonly minScore: number
-  /** Number of candidates to return. */
+  /** Number of matches to return. */
   readonly depth: number
   /**
-   * Further ids to score, whatever their rank and score, if they are in sight and pass: hits of the vector leg, the subject of
-   * `whyNot`.
+   * Ids of records to score and return in any case, whatever their rank and score, if they are in sight and pass the filter: the hits
+   * of a search by vectors, or the record of a `whyNot`.
    */
   readonly also: ReadonlyArray<MemoryId>
 }
 
-/** The shares of a score that is the weighted mean of factors of 0..1 (`Scorer`): they add up to 1. */
+/** The weights of a score that is a weighted mean of factors, each 0..1 (`Scorer`). The weights add up to 1. */
 export interface Shares {
   readonly relevance: number
-  /** Weight of the recency at `now`, which fades by the half-life of the kind, in milliseconds. */
+  /** Weight of the recency at the time `now`, epoch ms. `halfLifeOf` returns the half-life of a kind in milliseconds. */
   readonly recency: number
   readonly now: number
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
-  /** Weight of the confidence; a record without one counts as one half. */
+  /** Weight of the confidence; 0.5 for a record without confidence. */
   readonly confidence: number
-  /** Weight of the emotion; a record without one counts as one half. */
+  /** Weight of the congruence of emotions; 0.5 for a record without emotion. */
   readonly emotion: number
 }
 
 /** A match with its scores. */
 export interface Candidate {
   readonly fact: Fact
-  /** Score of the ranker, else BM25; 0 for an id of `also` that neither matches nor is related to a match. */
+  /** Score of the ranker, or BM25 without one; 0 for an id of `also` that neither matches nor is in a conversation with a match. */
   readonly lexical: number
-  /** Parts of the ranker's score, if they are asked for. */
+  /** Parts of the ranker's score, if the query asks for them. */
   readonly signals?: Readonly<Signals> | undefined
   readonly score: number
 }
 
-/** The answer to a question by words, with the statistics of the records in sight. */
+/** The result of a search by words, with statistics of the records in sight. */
 export interface Matches {
-  /** Number of records in sight, whatever the filter; so are their total length and the document frequency per term. */
+  /** Number of records in sight. `totalLength` is the sum of their lengths, `documentFrequencies[n]` how many contain `terms[n]`. */
   readonly documents: number
   readonly totalLength: number
   readonly documentFrequencies: ReadonlyArray<number>
-  /** Best lexical score of the records that pass, which counts as relevance 1; 0 if there is no match. */
+  /** Best lexical score of the records that pass the filter; it has relevance 1. 0 if no record matches. */
   readonly best: number
-  /** Best BM25 of the records that pass, if there are `signals`. */
+  /** Best BM25 of the records that pass the filter, if the query asks for `signals`. */
   readonly bestWords?: number | undefined
-  /** Whether the question names the speaker of a record in sight. Default false. */
+  /** Whether the query names the speaker of a record in sight. Default false. */
   readonly isNamed?: boolean | undefined
   /**
-   * Best `depth` matches by final score; ties newest first, then by id. Without `score` they are ordered by lexical score, before it is
-   * divided by the best one: the division may round two different scores to one number. Then come the ids of `also` that are not among
-   * them, in the order of `also`.
+   * The best `depth` matches by final score; ties newest first, then by id. After them, in the order of `also`, the records of `also`
+   * that are not among them. Without `score`, the order is that of the lexical scores themselves: divided by the best one, two different
+   * scores could round to the same number.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of matches and further candidates that pass and score at least `minScore`; with `ranker` and a `minScore`, of
-   * candidates only. A lower bound unless `exact`.
+   * Number of matches and other candidates that pass the filter and score at least `minScore`; with both a `ranker` and a `minScore`,
+   * only candidates are counted. If `exact` is false, a lower bound of that number.
    */
   readonly count: number
   readonly exact: boolean
 }
 
-/** The answer to a question by vector. */
+/** The result of a search by vector. */
 export interface Near {
   /** Records with a cosine above 0, best first. */
   readonly hits: ReadonlyArray<{ readonly fact: Fact; readonly cosine: number }>
-  /** Number of records that pass and have no vector of the model. */
+  /** Number of records that pass the filter and have no vector of the model. */
   readonly awaiting: number
   readonly exact: boolean
-  /** Returns the vector of a text by its hash, if it is in memory; `vectors.read` returns the others. Default: none is. */
+  /** Returns the vector of the text with this hash if it is in memory; `vectors.read` reads others. Default: none is in memory. */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
-/** A place in the order of a page: recency newest first, then id. */
+/** A position in a list, which is ordered by recency, newest first, then by id. */
 export interface Position {
   readonly recency: number
   readonly id: MemoryId
 }
 
-/** The methods of a holder of records that ranking needs. Every `Engine` has them; `MemoryIndex` answers them at once. */
+/** The methods that ranking needs of a source of records. Every `Engine` has them; those of `MemoryIndex` are synchronous. */
 export interface Retrieval {
-  /** Returns up to `limit` records that pass, after a position. Cost: also the rows between them that the query could not exclude. */
+  /** Returns up to `limit` records that pass the filter, after a position. May also read rows on the way that the filter excludes. */
   readonly page: (
     sight: Viewer.Sight,
     asked: Asked,
@@ -190,9 +194,9 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 })
 
 /**
- * Makes a cursor, the position at which a page ended. It holds the recency and id of the last record, with a hash over viewer and
- * filter. It reveals nothing that was not shown, and stays valid while records change. It is not a secret: a forged cursor
- * reaches only records that the viewer sees anyway.
+ * Makes a cursor, the position at which a page ended: recency and id of the last record, and a hash over them, the viewer and the
+ * filter. It reveals nothing that the page did not show, and stays valid while records change. The hash uses no secret: a forged
+ * cursor reaches only records that the viewer sees anyway.
  */
 export const makeCursor = (
   viewer: Viewer.Any,
@@ -203,7 +207,7 @@ export const makeCursor = (
   return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
 }
 
-/** Reads a cursor; `undefined` if it was not made for this viewer and filter. The size of the page may differ. */
+/** Reads a cursor. Returns `undefined` if it was not made for this viewer and filter; the `limit` of the filter may differ. */
 export const readCursor = (
   viewer: Viewer.Any,
   filter: MemoryFilter,

@@ -1,9 +1,9 @@
 /**
- * Exact vector search by cosine, over typed arrays. A mutable index of one model. A search returns ids by `cosineSimilarity`, best
- * first, ties in order of arrival, cut to `limit`; results are equal to the last bit on every machine.
+ * Exact vector search by cosine similarity. An index is mutable and holds the vectors of one model in typed arrays. A search
+ * returns at most `limit` ids, best first, ties in the order in which they were added. Scores are bit-identical on every machine.
  *
- * From 256 KiB of rows in 8 bits on (682 of 384 dimensions), if the machine has SIMD in WebAssembly, `QuantizedVectors`
- * excludes vectors by bounds of their cosines, so nothing is approximate.
+ * An index whose vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions) uses `QuantizedVectors` if the
+ * machine has WebAssembly SIMD. It only skips vectors whose upper bound excludes them, so results stay exact.
  */
 import type { Scored } from "./Bm25.ts"
 import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
@@ -13,44 +13,44 @@ import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Adds a vector, or replaces that of the same id, which keeps its place in the order of arrival. Does not copy it: it must not
-   * be changed. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
+   * Adds a vector, or replaces the vector of that id, which keeps its place among ties. Does not copy the vector, so the caller must not
+   * change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
    */
   readonly add: (id: Id, vector: Float32Array) => void
-  /** Removes a vector; returns whether the index had it. */
+  /** Removes the vector of an id; returns whether there was one. */
   readonly remove: (id: Id) => boolean
   /**
-   * Returns ids with their cosines, −1..1, best first. `only` is applied before the cut to `limit`, and only to ids that may be
-   * among the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
+   * Returns at most `limit` ids that `only` accepts, with their cosines, −1..1, best first. Calls `only` just for ids that may be among
+   * the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
-  /** Searches among some ids as `search` does; ignores unknown ones. Cost: that of these ids, not of the whole index. */
+  /** Searches like `search`, but only among the given ids; ignores unknown ones. Its cost depends on the number of these ids only. */
   readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
 }
 
 /** Makes an empty index. */
 export const make = <Id>(dimensions: number, options: {
-  /** Bytes of rows from which on vectors are quantised. Default 256 KiB; `Infinity`: never. */
+  /** Size of the index, in bytes of 8-bit rows, from which vectors are quantised. Default 256 KiB; `Infinity`: never. */
   readonly quantizeFrom?: number | undefined
-  /** Order of ids with equal cosines. Default: that of arrival. */
+  /** Order of ids with equal cosines. Default: the order in which they were added. */
   readonly order?: ((a: Id, b: Id) => number) | undefined
 } = {}): VectorIndex<Id> => {
   const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const docs = new Map<Id, number>()
-  // all by doc id; the last row takes the doc id of a removed one
+  // the next arrays are indexed by doc id; when a doc id is removed, the last row moves to it
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last `searchAmong` that named the doc id. */
+  /** Number of the last `searchAmong` that named the doc id, by doc id, so that a repeated id counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
   let quantized: QuantizedVectors | undefined
   let mayQuantize = true
 
-  /** Returns the square of a vector's length; throws if the vector does not fit. */
+  /** Returns the squared length of a vector; throws if the vector is not finite or has other dimensions. */
   const squareOf = (vector: Float32Array): number => {
     if (vector.length !== dimensions) throw new RangeError(`a vector of ${vector.length} among those of ${dimensions}`)
     const square = dot(vector, vector)
@@ -64,7 +64,7 @@ export const make = <Id>(dimensions: number, options: {
     mayQuantize = false
   }
 
-  /** Quantises the vectors if they are not yet, or anew where the room is far too large. */
+  /** Quantises the vectors if the index has become large enough; again if the allocated memory is far larger than needed. */
   const fitQuantized = () => {
     const size = ids.length * stride
     if (quantized === undefined ? !mayQuantize || size < quantizeFrom : quantized.capacity < 4 * size + quantizeFrom) {
@@ -156,21 +156,21 @@ export const make = <Id>(dimensions: number, options: {
   }
 }
 
-/** Returns the cosine of two vectors, −1..1; 0 if either is all zeros or not finite, or lengths differ; never NaN. */
+/** Returns the cosine of two vectors, −1..1, never NaN; 0 if a vector is all zeros or not finite, or if their lengths differ. */
 export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
 
-/** Makes `cosineSimilarity` to one vector, whose square is computed once. `bb` is the square of the other one; default: computed. */
+/** Makes a function that returns the cosine to `a`. `bb` is the squared length of `b`, if it is known. */
 export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: number) => number => {
   const aa = dot(a, a)
   return (b, bb = dot(b, b)) => {
     if (a.length !== b.length) return 0
     if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
-    const [x, y] = [toUnit(a), toUnit(b)] // squares may over- or underflow
+    const [x, y] = [toUnit(a), toUnit(b)] // scaled, since the squares overflow or underflow
     return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
   }
 }
 
-/** Returns a cosine from finite squares, as those of 32-bit numbers are. */
+/** Returns a cosine from the dot product and the squared lengths, whose product must not overflow; those of 32-bit vectors do not. */
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
 
@@ -181,7 +181,7 @@ const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined =>
   return most > 0 && most < Infinity ? numbers.map((number) => number / most) : undefined
 }
 
-/** Returns the dot product. Adds four sums side by side, which the processor computes in parallel. */
+/** Returns the dot product. Keeps four independent sums, which the processor can compute in parallel. */
 export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   const end = a.length - a.length % 4
   let [s0, s1, s2, s3] = [0, 0, 0, 0]
@@ -195,31 +195,31 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32 bits. Scales one whose numbers are too large or too small for them, which leaves cosines unchanged. */
+/** Converts a vector to 32-bit floats. Scales it if its numbers are too large or too small for them; this does not change cosines. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
   return Float32Array.from(most === 0 || (most > 1e-30 && most < 1e30) ? vector : vector.map((number) => number / most))
 }
 
-/* Vectors by model and by the hash of their text, so that an edited text has none, and models are never mixed. */
+/* Vectors are stored by model and by hash of the text: an edited text has no vector, and vectors of two models are never compared. */
 
 interface Table {
-  /** Dimensions of all vectors of the model, those of the first one. */
+  /** Number of dimensions of every vector of the model, set by the first one. */
   readonly dimensions: number
   readonly vectors: Map<string, Float32Array>
   version: number
 }
 
-/** The vectors of several tenants. A tenant without vectors takes no memory. */
+/** The vectors of all tenants. A tenant without vectors takes no memory. */
 export class TenantEmbeddings {
   readonly #all: All = { tenants: new Map(), arrived: 0, removals: 0 }
 
-  /** Tenants that have a vector. */
+  /** Names of the tenants that have a vector. */
   get tenants(): ReadonlyArray<string> {
     return Array.from(this.#all.tenants.keys())
   }
 
-  /** Returns the vectors of one tenant. Every call for the same tenant returns a view of the same vectors. */
+  /** Returns a view of the vectors of one tenant. Views of the same tenant share the vectors. */
   of(tenant: string): Embeddings {
     return new Embeddings(this.#all, tenant)
   }
@@ -238,7 +238,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** Makes an independent set of vectors; `TenantEmbeddings.of` makes the view of a tenant. */
+  /** Makes an independent set of vectors if there are no arguments; use `TenantEmbeddings.of` for those of a tenant. */
   constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant
@@ -248,22 +248,22 @@ export class Embeddings {
     return this.#all.tenants.get(this.#tenant) ?? none
   }
 
-  /** Models that have a vector. */
+  /** Names of the models that have a vector. */
   get models(): ReadonlyArray<string> {
     return Array.from(this.#tables.keys())
   }
 
-  /** Returns the dimensions of a model; `undefined` if it has no vector. */
+  /** Returns the number of dimensions of a model; `undefined` if the model has no vector. */
   dimensions(model: string): number | undefined {
     return this.#tables.get(model)?.dimensions
   }
 
-  /** Returns the version of a model's vectors, a number that grows with each added one. */
+  /** Returns the version of the vectors of a model, a number that increases with each added vector. */
   version(model: string): number {
     return this.#tables.get(model)?.version ?? 0
   }
 
-  /** Number of vectors of the model that has the most. */
+  /** Number of vectors of the model that has the most vectors. */
   get size(): number {
     return Math.max(0, ...Array.from(this.#tables.values(), ({ vectors }) => vectors.size))
   }
@@ -273,13 +273,13 @@ export class Embeddings {
     return this.#all.removals
   }
 
-  /** Whether a text has a vector of any model. Cost: one look-up per model. */
+  /** Whether the text with this hash has a vector of any model. Cost: one look-up per model. */
   has(hash: string): boolean {
     for (const { vectors } of this.#tables.values()) if (vectors.has(hash)) return true
     return false
   }
 
-  /** Returns the vector of a text. */
+  /** Returns the vector of the text with this hash. */
   get(model: string, hash: string): Float32Array | undefined {
     return this.#tables.get(model)?.vectors.get(hash)
   }
@@ -290,8 +290,8 @@ export class Embeddings {
   }
 
   /**
-   * Adds a vector without copying it. A hash that has one keeps it, since a model makes one vector of a text. Returns `false` and
-   * changes nothing if the vector is empty, not finite, or has other dimensions than the model's others.
+   * Adds a vector without copying it. If the hash already has a vector, keeps that one, since a model makes the same vector each time.
+   * Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's other vectors.
    */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)
@@ -307,7 +307,7 @@ export class Embeddings {
     return true
   }
 
-  /** Removes the vectors whose hash `keep` rejects, of every model or of one. Returns their number. Cost: all vectors. */
+  /** Removes the vectors whose hash `keep` rejects, of the model `only` or of all models. Returns their number. Scans all vectors. */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {
@@ -319,14 +319,14 @@ export class Embeddings {
     return count
   }
 
-  /** Removes the vectors of some hashes, in every model. Cost: the hashes, for each model. */
+  /** Removes the vectors of the given hashes, of every model. Cost: one look-up per hash and model. */
   drop(hashes: Iterable<string>): void {
     const tables = Array.from(this.#tables.values())
     for (const hash of hashes) for (const { vectors } of tables) vectors.delete(hash)
     this.#tidy()
   }
 
-  /** Drops the tables without vectors. */
+  /** Drops tables and tenants without vectors. */
   #tidy(): void {
     const tables = this.#all.tenants.get(this.#tenant)
     if (tables === undefined) return

@@ -1,4 +1,4 @@
-/** Passes changes to the streams that listen: each viewer is told of what it sees, and of nothing else. */
+/** Publishes changes to the streams that listen. Each viewer is notified of the changes that it may see, and of no others. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,42 +12,42 @@ import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
-/** A row before and after, as a store knows it; `undefined`: it was, or is, not there. */
+/** A row before and after a change; `undefined` if it did not, or does not, exist. */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined
   readonly after: MemoryRecord | undefined
   readonly by: "here" | "there"
 }
-/** A change, or a place that could not be read. */
+/** A change, or an error about a place that could not be read. */
 export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
-/** The listeners to one store's changes. */
+/** The publisher of a store's changes, and its listeners. */
 export interface ChangeFeed {
-  /** Passes each event to the viewers that may see it, in order. Never waits. Cost per event: the listeners of the tenant. */
+  /** Publishes events to the listeners that may see them, in order. Never waits. Cost per event: the listeners of the tenant. */
   readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
-  /** The same, within a synchronous step at a time in epoch milliseconds. */
+  /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
-   * Streams the changes that the viewer may see, from the moment the stream is run. Other changes do not enter its buffer,
-   * however many there are. A stream that falls more than `ChangeFeedCapacity` of its own changes behind fails with `unavailable`.
+   * Streams the changes that the viewer may see, starting when the stream runs. Other changes take no room in its buffer. A stream with
+   * more than `ChangeFeedCapacity` unread changes fails with `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
-  /** Streams the events of a tenant as `heard` makes them; `undefined` does not enter the buffer. */
+  /** Streams the events of a tenant, converted by `heard`; an event for which `heard` returns `undefined` takes no room in it. */
   readonly stream: Engine.Engine["changes"]
-  /** Whether any stream is running. */
+  /** Whether there is any listener. */
   readonly isHeard: () => boolean
 }
 
-/** Number of its own changes by which a stream may fall behind. Read as the stream is run. Default 65,536. */
+/** Number of unread changes that a stream buffers; with more it fails. Read when the stream starts. Default 65,536. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}
 
-/** A stream that listens. */
+/** A running stream of changes. */
 interface Listener {
   readonly tenant: string
-  /** Returns whether there was room. */
+  /** Offers an event; returns false if the buffer was full. */
   readonly hear: (event: Engine.Event, now: number) => boolean
   readonly fail: () => void
 }
@@ -95,7 +95,9 @@ export const make = (): ChangeFeed => {
   }
 }
 
-/** Returns the change that a viewer sees of an event, if any. A record that becomes invisible to it appears as forgotten. */
+/**
+ * Returns the change that a viewer sees when an event happens, if any. A record that becomes invisible to the viewer appears as forgotten.
+ */
 export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)
   if ("issue" in event) return isSystem ? Issue.make({ error: event.issue }) : undefined
@@ -106,7 +108,7 @@ export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: 
   return seen(before) ? Forgotten.make({ id, by }) : undefined
 }
 
-/** Returns the changes that writes make, in the order of the writes. */
+/** Returns the changes that writes cause, in the order of the writes. */
 export const changesOf = (
   rows: ReadonlyMap<MemoryId, Engine.Stored>,
   writes: ReadonlyArray<Engine.Write>

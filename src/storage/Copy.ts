@@ -1,15 +1,14 @@
 /**
- * Copies one store into another: every record with its kept revisions, every tombstone, vector and use of every tenant, the
- * library's own rows among them. Use it to move from a vault to a database, between databases, or back. The rows of threads and of an
- * outbox arrive, and are not found there: their ids are derived from the secret of their store. Lines of JSON carry threads
- * (`effect-memory export`).
+ * Copies one store into another: for every tenant, all records with their stored revisions, tombstones, vectors and use counts, and the
+ * rows that the library keeps for itself. Use it to move from a vault to a database, between databases, or back.
  *
  * Laws:
- * - A record keeps its id, its revision numbers, its times, and everything else that it says.
- * - Copying again writes what has come since, and nothing else. A copy that was interrupted goes on when it is run again.
- * - No record of the target is overwritten or erased. A record that has another past there is a `conflict`. The higher count of uses
- *   and the later time stay, and revisions that are added count towards the twenty that a record keeps.
- * - Both sides are read again at the end, and compared by count and checksum.
+ * - A record keeps its id, revision numbers, times and all other fields. Rows of threads and of an outbox, whose ids are derived from the
+ *   secret of their store, get the ids under which the target finds them.
+ * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
+ * - No record of the target is overwritten or erased. If the target has other revisions of a record, the copy fails with `conflict`. Of two
+ *   use counts the higher one stays, of two times the later one. Added revisions count towards the twenty kept for each record.
+ * - At the end, both sides are read again and compared by count and checksum.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -32,7 +31,9 @@ import {
   lineageOf,
   lineagesOf,
   newestOf,
+  type ReadName,
   readRows,
+  renaming,
   rowsOf,
   type Side,
   sideOf,
@@ -47,57 +48,57 @@ import type { Entry, Stored, Write } from "./Engine.ts"
 import type { Service } from "./MemoryStore.ts"
 import { entryOf, rowOf } from "./Revision.ts"
 
-/** Counts of what a copy is about. */
+/** Counts of what a copy reads. */
 export interface Counts {
-  /** Records, tombstones among them. */
+  /** Number of records, tombstones included. */
   readonly records: number
   readonly tombstones: number
-  /** Revisions, the current one of each record among them. */
+  /** Number of revisions, including the current one of each record. */
   readonly revisions: number
-  /** Vectors of all kept revisions, each counted for every record that has its text. */
+  /** Number of vectors of all stored revisions; a vector counts once for each record that has its text. */
   readonly vectors: number
-  /** Records with a use. */
+  /** Number of records that were used at least once. */
   readonly uses: number
 }
 
-/** Progress of a copy. The counts begin at 0 with each phase, but for `written`. */
+/** Progress of a copy. Each phase starts its counts at 0, except `written`, which goes on. */
 export interface Progress extends Counts {
   /**
-   * `check` looks for conflicts before anything is written, where the target has records of the tenant; `copy` writes; `verify`
-   * reads both sides again.
+   * `check` looks for conflicts before anything is written, for tenants that have records in the target; `copy` writes; `verify` reads both
+   * sides again.
    */
   readonly phase: "check" | "copy" | "verify"
-  /** The tenant that was just worked on. */
+  /** The tenant being copied. */
   readonly tenant: string
-  /** Revisions, vectors and uses that were written so far. */
+  /** Number of revisions, vectors and use counts written so far. */
   readonly written: number
 }
 
-/** The outcome of a copy. Its counts are those of the source, as it was when both sides were compared. */
+/** The result of a copy. Its counts are those of the source when both sides were compared. */
 export interface Report extends Counts {
   readonly tenants: number
-  /** Revisions, vectors and uses that were written. 0: the target had everything. */
+  /** Number of revisions, vectors and use counts written; 0 if the target already had everything. */
   readonly written: number
   /**
-   * Whether the target holds all that was to be copied. `false` where either store was written to meanwhile: then a copy
-   * that is run again brings the rest.
+   * Whether the target has everything that was to be copied. `false` if either store was written to meanwhile; another copy then adds the
+   * rest.
    */
   readonly verified: boolean
-  /** Revisions, vectors and uses that the target lacks, or has otherwise. 0 where `verified`. */
+  /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */
   readonly differing: number
-  /** SHA-256 over all that was compared, of either side: equal where `verified`. */
+  /** SHA-256 over everything compared, for each side; equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
-  /** The parts that were not copied because the target cannot hold them. Without `history` the newest revision of each record was copied. */
+  /** The parts that the target cannot store, so not copied. Without `history`, only the newest revision of each record was copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
 }
 
 /** Options of `copy`. */
 export interface Options {
-  /** Tenants to copy; nothing of others is read. Default: all of the source. */
+  /** Tenants to copy; others are not read. Default: all tenants of the source. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Records of a transaction, at most: 1..1,000, default 100. Long texts make smaller transactions. */
+  /** Largest number of records in a transaction: 1..1,000, default 100. Long texts make smaller transactions. */
   readonly batch?: number | undefined
-  /** Whether rows go as they are into a target that redacts what is written: a copy redacts nothing. Default false: it is refused. */
+  /** Whether to copy unredacted rows into a target that redacts writes; a copy never redacts. Default false: the copy is refused. */
   readonly unredacted?: boolean | undefined
   /** Runs after each batch of each phase; the copy waits for it. */
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
@@ -110,7 +111,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Both sides and what rows of the target are made with. */
+/** The two sides of a copy, and the functions that make rows for the target. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
@@ -118,35 +119,30 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
+  /** Gives the library's own rows the ids by which the target finds them. */
+  readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
   readonly tally: Tally
 }
 
-/** The state of a copy: the counts of the phase at hand, and what was written and compared so far. */
+/** The state of a copy: the counts of the current phase, and what was written and compared so far. */
 interface Tally extends Record<keyof Counts, number> {
   written: number
   differing: number
-  /** Checksums of either side: over its revisions, its uses, and its vectors of each model, so that batches do not matter. */
+  /** Checksums of each side, one each for revisions, use counts, and the vectors of each model, so that the batch size has no effect. */
   readonly from: Map<string, string>
   readonly to: Map<string, string>
 }
 
-/**
- * Copies all that `from` holds into `to`. `written` is 0 where the target has it already.
- *
- * Memory is bounded by the batch. Listeners to changes of the target are told of each revision. A copy reads past viewers, and
- * writes past viewers, validation and policies: it is for the operator of both stores. Texts are indexed by the analyzer in force,
- * and deduplicated by the kinds in force. The higher count of uses and the later time stay. A record that was purged from the
- * source after an earlier copy stays in the target; what the target's compaction erases, a later copy brings again.
- *
- * Fails with `unsupported` where a store has no rows of its own, as a federation, where the target takes no writes, or where it
- * redacts what is written and `unredacted` is not set. Fails with `conflict` where the target has another past of an id, which is
- * found before anything is written unless it comes about meanwhile. Fails with `invalid_draft` where options are not legal, or a
- * model's vectors have other dimensions in the target.
- */
+/** Copies all that `from` holds into `to`, as `transfer/Copy.ts` documents it. `readNames` tell which rows have derived ids. */
 export const copy = Effect.fn("Copy.copy")(
-  function*(from: Service, to: Service, options: Options = {}): Effect.fn.Return<Report, MemoryError.MemoryError> {
+  function*(
+    from: Service,
+    to: Service,
+    options: Options = {},
+    readNames: ReadonlyArray<ReadName> = []
+  ): Effect.fn.Return<Report, MemoryError.MemoryError> {
     const { batch = 100, tenants: given } = yield* check("copy", Checked, {
       tenants: options.tenants,
       batch: options.batch
@@ -158,6 +154,7 @@ export const copy = Effect.fn("Copy.copy")(
     const job: Job = {
       ...writer,
       from: source,
+      renamed: renaming(from, to, readNames),
       batch,
       progress: (phase, tenant) =>
         options.onProgress?.({ ...countsOf(tally), written: tally.written, phase, tenant }) ?? Effect.void,
@@ -186,7 +183,7 @@ export const copy = Effect.fn("Copy.copy")(
   }
 )
 
-/** Returns what writes batches of lineages of a source into a store. Fails as `copy` does where the store is no target. */
+/** Returns a writer of batches of lineages from a source into a store. Fails as `copy` does if the store cannot be a target. */
 export const writerOf = (
   from: Source,
   to: Service,
@@ -203,13 +200,7 @@ export const writerOf = (
   })
 
 const none: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, uses: 0 }
-const countsOf = ({ records, revisions, tombstones, uses, vectors }: Tally): Counts => ({
-  records,
-  tombstones,
-  revisions,
-  vectors,
-  uses
-})
+const countsOf = ({ from, to, differing, written, ...counts }: Tally): Counts => counts
 
 const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): void => {
   tally.records += lineages.length
@@ -219,7 +210,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Refuses the copy where it would end in a conflict. Cost: nothing to speak of where the target has no row of the tenant. */
+/** Fails if the copy would end in a conflict. Cost: next to nothing if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -232,10 +223,11 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
       Stream.grouped(job.batch),
       Stream.runForEach((rows) =>
         Effect.gen(function*() {
-          const there = yield* readRows(to, tenant, Array.from(rows, ({ record }) => record.id))
-          for (const row of rows) {
-            const other = there.get(row.record.id)
-            const source = other === undefined ? undefined : yield* lineageOf(from, tenant, row)
+          const ids = (yield* Effect.forEach(rows, (row) => job.renamed(tenant, [row]))).map(idOf)
+          const there = yield* readRows(to, tenant, ids)
+          for (const [n, row] of Array.from(rows).entries()) {
+            const other = there.get(ids[n]!) // one for each row
+            const source = other && (yield* job.renamed(tenant, yield* lineageOf(from, tenant, row)))
             if (source && other) yield* lackingOf(job, source, yield* lineageOf(to, tenant, other))
             count(job, [source ?? [row]])
           }
@@ -245,12 +237,15 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
     )
   })
 
-/* Writes what the target lacks: rows first, since vectors and uses belong to them. */
+const renamedLineages = ({ batch, from, renamed }: Job, tenant: string) =>
+  Stream.mapEffect(lineagesOf(from, tenant, batch), Effect.forEach((lineage) => renamed(tenant, lineage)))
+
+/* Writes what the target lacks: rows first, since vectors and use counts belong to rows. */
 
 const copyTenant = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const models = yield* modelsOf(job, tenant)
-    yield* Stream.runForEach(lineagesOf(job.from, tenant, job.batch), (lineages) =>
+    yield* Stream.runForEach(renamedLineages(job, tenant), (lineages) =>
       Effect.gen(function*() {
         const { uses, vectors, written } = yield* writeBatch(job, tenant, lineages, models)
         job.tally.vectors += vectors
@@ -262,8 +257,8 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Writes what the target lacks of a batch, as `copy` does, and returns how many vectors and uses the source has, and how much was
- * written. Fails with `conflict` where the target has another past of an id: then no row of the batch is written.
+ * Writes what the target lacks of a batch, as `copy` does. Returns the number of vectors and use counts that the source has, and how much
+ * was written. Fails with `conflict`, writing no row of the batch, if the target has other revisions of an id.
  */
 export const writeBatch = (
   writer: Writer,
@@ -287,7 +282,7 @@ export const writeBatch = (
     return { uses: uses.length, vectors, written: written + uses.changed }
   })
 
-/** Appends revisions in one transaction, and returns how many. Cost: a read where the target has all of them. */
+/** Appends revisions in one transaction, and returns how many. Cost: one read if the target has all of them. */
 const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
   Effect.gen(function*() {
     const { to } = job
@@ -317,7 +312,7 @@ const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>
     )
   })
 
-/** A revision as the target keeps it: with the dedupe key of its kind, unless it is a tombstone. */
+/** Makes the row of a revision for the target: with the dedupe key of its kind, unless it is a tombstone. */
 const toRow = ({ kinds }: Writer, tenant: string, { forgotten, record }: Stored): Stored =>
   forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
 
@@ -340,13 +335,13 @@ const writeUses = (
     return { length: all.length, changed: changed.length }
   })
 
-/* Compares what both sides hold, and folds each into a checksum. */
+/* Compares the contents of both sides, and computes the checksum of each. */
 
 const verifyTenant = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const models = yield* modelsOf(job, tenant)
     compare(job, "revisions", tenant, tenant)
-    yield* Stream.runForEach(lineagesOf(job.from, tenant, job.batch), (lineages) =>
+    yield* Stream.runForEach(renamedLineages(job, tenant), (lineages) =>
       Effect.gen(function*() {
         yield* verifyRows(job, tenant, lineages)
         for (const model of models) {
@@ -364,7 +359,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each revision that the source has, and which one is the newest. Older ones that the target alone has do not count. */
+/** Compares each revision of the source, and which revision is the newest. Older revisions that only the target has do not count. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))
@@ -374,14 +369,14 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
       const known = new Map(target?.map((stored) => [stored.record.revision, stored]))
       const newest = newestOf(source)
       for (const stored of job.hasHistory ? source : [newest]) {
-        // a target that has moved on differs in its newest one
+        // the newest revision is compared with the target's current row, which differs if the target has changed since
         const their = stored === newest ? row : known.get(stored.record.revision)
         compare(job, "revisions", contentOf(stored), their && contentOf(their))
       }
     }
   })
 
-/** Adds to a checksum of each side what it has; `undefined`: nothing. */
+/** Adds a value of each side to its checksum; `undefined` if the side lacks the value. */
 const compare = ({ tally }: Job, over: string, our: unknown, their: unknown): void => {
   const [from, to] = [canonicalJson(our), canonicalJson(their)]
   if (from !== to) tally.differing++

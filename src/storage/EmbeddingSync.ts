@@ -1,6 +1,6 @@
 /**
- * Makes the vectors of what is written. A store keeps them by model and text hash. A text that could not be embedded is not lost: it
- * is `pending`, found by its words, and made up for by `missing`. `recall` searches by a text and its vector.
+ * Embeds the texts of records, and stores their vectors, by model and text hash. A text that could not be embedded stays `pending`: search
+ * still finds it by its words, and `missing` embeds it later. `recall` searches by a text and its vector.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,31 +11,34 @@ import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Embedder from "../host/Embedder.ts"
 import type * as MemoryStore from "./MemoryStore.ts"
 
-/** Vectors by their text. */
+/** Vectors by the text that was embedded. */
 export type VectorsByText = ReadonlyMap<string, Float32Array>
 
-/** The vectors of a store, made by an embedder. Active where both have vectors: else it does nothing, which is no failure. */
+/**
+ * Keeps the vectors of a store up to date with an embedder. Active if the embedder has dimensions and the store keeps vectors; otherwise
+ * the methods do nothing, which is not an error.
+ */
 export interface EmbeddingSync {
   readonly active: boolean
-  /** Embeds each text once; empty where not active. */
+  /** Embeds each text once; returns no vectors if not active. */
   readonly of: (
     texts: Iterable<string>,
     purpose: Embedder.Purpose
   ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
-  /** Embeds a text to search by; fails with `unsupported` where not active. */
+  /** Embeds a text to search by; fails with `unsupported` if not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
-  /** Stores the vectors of these records for the tenant, making those that `known` lacks. Returns how many it made. */
+  /** Stores the vectors of these records for the tenant, embedding only texts that `known` lacks. Returns the number of texts embedded. */
   readonly keep: (
     tenant: string,
     records: ReadonlyArray<MemoryRecord>,
     purpose: Embedder.Purpose,
     known?: VectorsByText
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Embeds every text of every tenant that the store has no vector for, and returns how many vectors were made. */
+  /** Embeds every text of every tenant that the store has no vector for, and returns the number of vectors made. */
   readonly missing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** Makes the embedding of a store with an embedder. */
+/** Makes the `EmbeddingSync` of a store and an embedder. */
 export const make = (store: MemoryStore.Service, embedder: Embedder.Service): EmbeddingSync => {
   const vectors = embedder.dimensions > 0 ? store.vectors : Option.none<MemoryStore.Vectors>()
 
@@ -43,7 +46,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     texts.length === 0
       ? Effect.succeed<VectorsByText>(new Map())
       : Effect.map(embedder.embed(texts, purpose), (made): VectorsByText =>
-        new Map(texts.map((text, i) => [text, made[i]!]))) // one vector each
+        new Map(texts.map((text, i) => [text, made[i]!]))) // an embedder returns one vector per text
 
   if (Option.isNone(vectors)) {
     const none = Effect.succeed(0)
@@ -80,7 +83,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     missing: Effect.suspend(() => {
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
-      /** Halves a batch that is refused, so that a bad text costs only itself. Fails if the first few texts are all refused. */
+      /** Halves a batch that the embedder refuses, so that a bad text costs only itself. Fails if the first three texts are all refused. */
       const each = (
         tenant: string,
         texts: ReadonlyArray<MemoryStore.Unembedded>
@@ -96,7 +99,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
-      /** Asks for a batch at a time, past the texts that were refused. Ends where a store gives none that it did not give before. */
+      /** Embeds a batch at a time, skipping refused texts. Ends when the store returns no text that was not tried before. */
       const missingOf = (tenant: string) =>
         Effect.gen(function*() {
           const tried = new Set<string>()
@@ -118,9 +121,9 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
 
 /** Embeds a text to search by. */
 export const queryBy = (embedder: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
-  Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector each
+  Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector per text
 
-/** Returns the query for a vector, with the calibration of the embedder that made it. */
+/** Returns the query for a vector, with the calibration of the embedder that made the vector. */
 export const queryOf = (
   { calibration: { floor, weight } = {}, model }: Embedder.Service,
   vector: Float32Array
@@ -131,21 +134,21 @@ export const queryOf = (
   ...(weight !== undefined && { weight })
 })
 
-/** Number of texts embedded at a time. The vectors of earlier batches stay if a later one fails. */
+/** Number of texts embedded at a time. If a batch fails, the vectors of earlier batches are kept. */
 const batch = 256
 
-/** The part of an embedding that a recall needs. */
+/** The part of an `EmbeddingSync` that `recall` needs. */
 export interface QueryEmbedder extends Pick<EmbeddingSync, "active" | "query"> {}
 
-/** Embeds questions with an embedder. */
+/** Makes a `QueryEmbedder` of an embedder. */
 export const embedderOf = (embedder: Embedder.Service): QueryEmbedder => ({
   active: embedder.dimensions > 0,
   query: queryBy(embedder)
 })
 
 /**
- * Embeds the text and searches. If the text cannot be embedded the search is lexical, and its `failures` say so; it fails only
- * in the mode `vector`.
+ * Embeds the text and searches. If the text cannot be embedded, the search uses words only, and its `failures` contain the error; in the
+ * mode `vector` it fails with this error instead.
  */
 export const recall = (
   embedding: QueryEmbedder,

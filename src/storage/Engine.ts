@@ -1,7 +1,8 @@
 /**
- * The contract of every store's backend (`internal/EngineContract.ts`), and an engine over `Primitives`: rows that can be read,
- * scanned and committed, and nothing else. Such an engine looks things up in an index of the tenant: the backend's own, one made of
- * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call.
+ * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine of `Primitives`:
+ * functions that read, scan and commit rows. Such an engine answers queries from an in-memory index of the tenant. The backend may provide
+ * this index; otherwise the engine builds it by a scan and updates it at each commit, or, if other processes also write, scans for each
+ * call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -39,51 +40,51 @@ import type { VectorBackend } from "./Vectors.ts"
 /** The engine's contract: `Engine`, `Stored`, `Needs` and the rest. */
 export type * from "./internal/EngineContract.ts"
 
-/** One row of a batch, decided by `make`: write `next` if the record stands at `revision` (0 = is not there). */
+/** One row write of a batch, decided by `make`: write `next` if the record is at `revision` (0 if it must not exist). */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId
   /** The row to write; `undefined` erases the record with its revisions. */
   readonly next: Stored | undefined
-  /** Whether no other live row may have the dedupe key of `next`, whose id is a minted one. Default false. */
+  /** Whether to fail with `conflict` if another live row has the dedupe key of `next`; set for generated ids. Default false. */
   readonly unique?: boolean | undefined
 }
-/** The operations that a backend has to provide, and those it may. Ids are unique per tenant. */
+/** The operations that a backend must provide, and the optional ones. Ids are unique per tenant. */
 export interface Primitives {
-  /** Default: `writable`, and nothing else. */
+  /** Default: `writable` only. */
   readonly capabilities?: Partial<Capabilities> | undefined
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError.MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Streams every row, in any order: `list`, `search` and the index are derived from it. */
+  /** Streams every row, in any order; `list`, `search` and the index are computed from this stream. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
-  /** Streams every tombstone, in any order. Default: those of `scan`. */
+  /** Streams every tombstone, in any order. Default: filtered from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * Returns the rows of a tenant that expire, and its tombstones, in any order; a tombstone counts only as the newest of `revisions`.
-   * Compaction asks for them, the first time when the store is made. Default: those of `scan`.
+   * Returns the rows of a tenant that expire, and its tombstones, in any order. A tombstone counts only if it is the newest of `revisions`.
+   * Compaction calls this, the first time when the store is made. Default: computed from `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
-   * Time that a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
-   * compaction erases them. Infinite: none does. Expired rows are erased without it. Default 30 days.
+   * Shortest time for which a forgotten record can be restored: compaction erases older tombstones. With zero, the next compaction erases
+   * them; with infinity, none does. Expired rows are erased regardless. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Commits all writes or none. `make` calls it from one fiber of a tenant at a time, with revisions just read. A `shared` store that
-   * has no `exclusive` answers `conflict` where a revision has moved on or a `unique` key is taken, and `make` reads again.
+   * Commits all writes or none. Only one fiber per tenant calls it at a time, with revisions just read. A `shared` store without
+   * `exclusive` fails with `conflict` if a revision has changed or a `unique` key is taken; the batch is then read and decided again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs a read and its commit with every other process shut out; inside, `read` and `tenantIndex` are current. */
+  /** Runs a read and its commit while every other process is locked out; meanwhile `read` and `tenantIndex` are current. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch instead of `exclusive`, by itself like that, and of all tenants one at a time. While its `commit` waits for
-   * the disk, others may run that are about other records and keys, so that one wait is enough for all of them; what follows
-   * a commit runs in the order of the commits.
+   * Runs a batch in place of `exclusive`, with the same guarantee, one batch at a time across all tenants. While the `commit` of a batch
+   * waits for the disk, batches that need other records and keys may run, so that one wait serves all of them (group commit). The code
+   * after a `commit` runs in commit order.
    */
   readonly inTurn?:
     | (<A>(
@@ -92,29 +93,30 @@ export interface Primitives {
       self: Effect.Effect<A, MemoryError.MemoryError>
     ) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
-  /** The tenant index that the backend keeps in memory anyway, always current. Default: made of `scan`, kept current by our commits. */
+  /** The index of a tenant that the backend maintains itself, always current. Default: built from `scan`, and updated at each commit. */
   readonly tenantIndex?:
     | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
     | undefined
-  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one, and the store has no `history`. */
+  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one only, and the store has no `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
-  /** Runs before each call, so that a backend that stopped polling can catch up. Default: nothing. */
+  /** Runs before each call, so that a backend that stopped polling can read what changed meanwhile. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
-   * Streams edits from outside this store that the viewer may see, and to `System` also places that could not be read. The
-   * store adds its own writes. `changeFeed` makes such streams; it buffers for each viewer only the changes that it sees.
+   * Streams the changes made outside this store that the viewer may see; for the viewer `System` also places that could not be read, such
+   * as a broken file. The store adds its own writes. `changeFeed` makes such streams, and buffers for each viewer only the changes that it
+   * sees.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
-  /** The store of vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
+  /** The backend for vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
   readonly vectorBackend?: VectorBackend | undefined
   /**
-   * Key of `sign`: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store without one.
-   * Default: drawn from `SecureRandom` when the store is made, so it ends with the process.
+   * Key of `sign`: at least 256 random bits, stored with the rows. `make` refuses a durable or shared store without one. Default: generated
+   * by `SecureRandom` when the store is made, so it ends with the process.
    */
   readonly secret?: string | undefined
-  /** The counts of uses. Default: in this process. */
+  /** The use counts. Default: kept in this process. */
   readonly usage?: Usage | undefined
   readonly ingest?: Ingest | undefined
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
@@ -122,29 +124,27 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Number of times a batch is tried before it fails with `unavailable` because other processes were first. */
+/** Number of attempts of a batch that loses against other processes, after which it fails with `unavailable`. */
 const attempts = 50
 
-/** The rows, and what this process knows of them. */
+/** The state of an engine over primitives: the primitives, and the caches of this process. */
 interface Source {
   readonly name: string
   readonly primitives: Primitives
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** Whether others write as well without telling us. */
+  /** Whether other processes may write without notifying this one. */
   readonly isShared: boolean
   /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
   readonly locks: TenantLocks
   readonly changeFeed: ChangeFeed.ChangeFeed
   readonly tenantIndexes: Map<string, TenantIndex.TenantIndex>
-  /** Tenants with vectors of texts that were erased. */
+  /** Tenants that may have vectors of erased texts. */
   readonly unswept: Set<string>
 }
 
-/**
- * Makes an engine of rows that can be read, scanned and committed, with the kinds and the analyzer in force. Its errors call it `name`.
- */
+/** Makes an engine of `Primitives`, with the configured kinds and analyzer. Its errors call it `name`. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
   Effect.gen(function*() {
     return make(name, primitives, { kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
@@ -163,7 +163,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     tenantIndexes: new Map(),
     unswept: new Set()
   }
-  const tenantIndexOf = (tenant: string) => catalogBeside(source, tenant)
+  const tenantIndexOf = (tenant: string) => tenantIndexForRead(source, tenant)
   return {
     capabilities: {
       writable: capabilities?.writable ?? true,
@@ -179,8 +179,8 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a tenant index for each call
-    analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // no marks: the index is rebuilt for each call
+    analyzer: Effect.succeed(undefined), // this process tokenizes each row itself, with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
     changes: source.changeFeed.stream,
@@ -203,7 +203,7 @@ const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Te
     )
   })
 
-/** Returns the index of a tenant. Its caller holds the tenant's lock: a scan beside a commit would miss it. */
+/** Returns the index of a tenant. The caller must hold the tenant's lock, since a scan concurrent with a commit would miss the commit. */
 const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> => {
   const { tenantIndexes, isShared, primitives } = source
   if (primitives.tenantIndex) return primitives.tenantIndex(tenant)
@@ -213,12 +213,12 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // an empty one is not kept: callers could ask for any number of tenants
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // not if empty: callers can name any tenant
       }))
 }
 
-/** Returns the index of a tenant, for a reader. */
-const catalogBeside = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
+/** Returns the index of a tenant for a caller that does not hold the tenant's lock. */
+const tenantIndexForRead = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
     source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared
       ? tenantIndexOf(source, tenant)
@@ -243,7 +243,7 @@ const tombstones = (
     )
   }
   if (primitives.tombstones === undefined && primitives.tenantIndex === undefined) {
-    return Effect.map(catalogBeside(source, tenant), (tenantIndex) => tenantIndex.tombstones())
+    return Effect.map(tenantIndexForRead(source, tenant), (tenantIndex) => tenantIndex.tombstones())
   }
   const all = primitives.tombstones ??
     ((tenant) => Stream.filter(primitives.scan(tenant), ({ forgotten }) => forgotten))
@@ -267,7 +267,7 @@ const transact = <A>(source: Source, tenant: string, needs: Needs, decide: Decid
     })
   })
 
-/** Runs a batch once; `None` where another process was first. */
+/** Runs a batch once; `None` if another process committed first. */
 const attempt = <A>(
   source: Source,
   tenant: string,
@@ -301,20 +301,20 @@ const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: pa
 
 const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<Write>, isQuiet: boolean) =>
   Effect.gen(function*() {
-    yield* source.primitives.commit(tenant, stepsOf(rows, writes))
+    yield* source.primitives.commit(tenant, rowWritesOf(rows, writes))
     const tenantIndex = source.tenantIndexes.get(tenant)
     for (const { id, next } of writes) tenantIndex?.set(id, next?.stored)
-    const litters = writes.some(({ id, next }) => {
+    const orphansVectors = writes.some(({ id, next }) => {
       const scope = rows.get(id)?.record.scope
-      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are not embedded
+      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are never embedded
     })
-    if (litters) source.unswept.add(tenant)
+    if (orphansVectors) source.unswept.add(tenant)
     yield* sweep(source, tenant)
     if (!isQuiet) yield* source.changeFeed.publish(tenant, ChangeFeed.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
-/** Returns the writes as a backend takes them: each with the revision that it replaces. */
-const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Write>): ReadonlyArray<RowWrite> => {
+/** Converts writes for a backend: adds to each the revision that it replaces. */
+const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Write>): ReadonlyArray<RowWrite> => {
   const current = new Map<MemoryId, number>()
   return writes.map(({ id, isUnique, next }) => {
     const revision = current.get(id) ?? rows.get(id)?.record.revision ?? 0
@@ -323,7 +323,7 @@ const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Writ
   })
 }
 
-/** Erases the vectors of texts that no record of the tenant holds. Its caller holds the lock. Cost: the tenant's vectors. */
+/** Erases the vectors of texts that no record of the tenant has. The caller must hold the lock. Cost: the tenant's vectors. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { vectorBackend }, unswept } = source
@@ -341,7 +341,7 @@ const prune = (source: Source): Io<void> =>
     for (const tenant of yield* source.primitives.tenants) {
       const size = source.primitives.vectorBackend?.embeddings(tenant).size ?? 0
       if (size === 0) continue
-      const tenantIndex = yield* catalogBeside(source, tenant)
+      const tenantIndex = yield* tenantIndexForRead(source, tenant)
       const texts = yield* tenantIndex.texts().prepared
       if (texts.isLittered(size)) source.unswept.add(tenant)
     }
@@ -350,7 +350,7 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds what compaction may erase. Cost: the lifetimes of every tenant; without them every row, and a revision of each tombstone. */
+/** Finds rows that compaction may erase. Cost: all lifetimes; if the backend has no `lifetimes`, all rows, and a revision per tombstone. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
     const found: Array<Due> = []
@@ -371,13 +371,13 @@ const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Life
   return lifetimesOf(primitives.scan(tenant), trash, primitives.revisions && newest)
 }
 
-/** Locks by tenant: a writer waits for the other writers of its tenant only. */
+/** Locks by tenant: a writer waits only for other writers of the same tenant. */
 export interface TenantLocks {
-  /** Runs an effect while no other one of the tenant runs, in the order of arrival. */
+  /** Runs an effect while no other effect of the tenant runs, in the order of arrival. */
   readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** Makes locks. A tenant without writers has none. */
+/** Makes locks. A tenant has an entry only while it has writers. */
 export const makeTenantLocks = (): TenantLocks => {
   const locks = new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
   return {

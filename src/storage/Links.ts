@@ -1,20 +1,20 @@
 /**
- * Finds which records of a tenant refer to which: by the links that a record has, and by `[[names]]` in its text.
+ * Resolves references between the records of a tenant: by the `links` of a record, and by `[[names]]` in its text.
  *
- * The meaning of a name depends on the viewer: a name is kept as it was written, and resolved among what the viewer sees.
+ * A name is stored as written, and resolved at each read among the records that the viewer sees. These are the forms of a name:
  *
  * ```text
  * id           of a record
  * /a/Name      the file of that path
- * ./ and ../   a path from the speaker's folder; so, at first, is the target of a markdown link
- * a/b/Name     the file of that path, else a file whose path ends so, else what is called Name
- * Name         a summary, a file's name, the id that a record had elsewhere; else an alias (`metadata.aliases` of a file),
- *              or a name that its file had (`metadata.formerNames`)
+ * ./ and ../   a path from the folder of the record with the link; a Markdown link's target is first tried as such a path, too
+ * a/b/Name     the file with that path, else a file whose path ends so, else a record named Name
+ * Name         a summary, a file's name, the id a record had in another system; else an alias (`metadata.aliases` of a file)
+ *              or a former name of its file (`metadata.formerNames`)
  * ```
  *
- * A name that several records have means one of the speaker's scope; among those the one with the nearest path (the speaker's
- * own folder, then the fewest folders, the fewest characters, by name). Records without a path come after, the newest first,
- * then by id. The speaker is never meant. Properties of a file (`metadata`) speak as its text does.
+ * If several records match, one in the scope of the record with the link wins; among those the one with the nearest path (same
+ * folder, then fewest folders, fewest characters, by name). Records without a path come after, newest first, then by id. A record
+ * never refers to itself. Links in the properties of a file (`metadata`) count like links in its text.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -34,70 +34,76 @@ import {
   wholeNameOf
 } from "./internal/RecordNames.ts"
 
-/** The metadata key of the names that a renamed file had: see `internal/Names.ts`. */
+/** The metadata key of the earlier names of a renamed file: see `internal/RecordNames.ts`. */
 export { formerNames } from "./internal/RecordNames.ts"
 
 /** The other end of a link. */
 export interface Linked {
   readonly id: MemoryId
-  /** Type of the link, or `wikilink`. */
+  /** Type of the link; `wikilink` for a name in a text. */
   readonly type: string
-  /** Weight of the link, 0..1; that of a wikilink is 1. */
+  /** Weight of the link, 0..1; 1 for a wikilink. */
   readonly weight: number
 }
 
-/** The records that one record refers to, and those that refer to it. */
+/** The records that a record refers to, and those that refer to this record. */
 export interface Neighbours {
-  /** Ends of its links, then of the names in its text, in the record's order; of each id and type the first counts. */
+  /**
+   * Targets of the record's links, then of the names in its text, in their order there. Of several with the same id and type only the first
+   * counts.
+   */
   readonly to: ReadonlyArray<Linked>
-  /** Records that refer to it, the newest first. */
+  /** Records that refer to this record, newest first. */
   readonly from: ReadonlyArray<Linked>
 }
 
 type Sees = (record: MemoryRecord) => boolean
 
-/** The records of a tenant by the names that they answer to, and by what they refer to: how an engine in memory answers. */
+/** The records of a tenant by the names that they have, and by the names and ids that they refer to. */
 export interface Index {
-  /** Adds a record, and returns the work that took, in units of a `Pacer`. */
+  /** Adds a record, and returns the work done, in units of a `Pacer`. */
   readonly add: (record: MemoryRecord) => number
   /** Removes a record that was added. */
   readonly remove: (record: MemoryRecord) => void
-  /** Returns the records that answer to any of the names and that `sees` lets pass. Cost: all that have one of the names. */
+  /** Returns the records that have any of the names and pass `sees`. Cost: all records with one of the names. */
   readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
-  /** Returns the records that refer to any of the names or ids and that `sees` lets pass. Cost: all that refer to one of them. */
+  /** Returns the records that refer to any of the names or ids and pass `sees`. Cost: all records that refer to one of them. */
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
 }
 
-/** An index that keeps the records by id as well. */
+/** An `Index` that also keeps the records by id. */
 export interface Links {
   /** Sets the record of an id; `undefined` removes it. Cost: its text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
-  /** Returns the neighbours of a record among the records that `sees` lets pass. Cost: its own ends, and all that share a name with one. */
+  /**
+   * Returns the neighbours of a record among the records that pass `sees`. Cost: its links, and all records that share a name with one of
+   * its neighbours.
+   */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
 
-/** The records around one that a viewer sees: enough to find its neighbours. */
+/** The visible records near a record: those needed to find its neighbours. */
 export interface Surroundings {
   /** Records that refer to the record by a name or its id. */
   readonly referring: ReadonlyArray<MemoryRecord>
-  /** Records that answer to one of `namesAround`. */
+  /** Records that have one of the names of `namesAround`. */
   readonly named: ReadonlyArray<MemoryRecord>
-  /** Records with one of `idsAround`, by their id. */
+  /** Records with one of the ids of `idsAround`, by id. */
   readonly byId: ReadonlyMap<MemoryId, MemoryRecord>
 }
 
-/** The names of a record, and the names that it refers to. */
+/** A record with its names, and the references in its text. */
 interface Node {
   readonly record: MemoryRecord
-  /** Names without its aliases. */
+  /** Names except aliases. */
   readonly own: ReadonlySet<string>
   readonly names: ReadonlyArray<string>
   readonly mentions: ReadonlyArray<Mention>
 }
 
 /**
- * Makes an index of names. It knows the hashes of names alone, which are read off most records without making the names; a
- * record is read when its hash is asked for.
+ * Makes an index of names. It stores only hashes, which can be computed for most records without building the names. Names are compared
+ * when a hash is looked up.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()
@@ -129,7 +135,7 @@ export const makeIndex = (): Index => {
   }
 }
 
-/** Makes an index of names without records, which keeps them by id as well. */
+/** Makes an empty index that also keeps the records by id. */
 export const make = (): Links => {
   const records = new Map<MemoryId, MemoryRecord>()
   const index = makeIndex()
@@ -156,7 +162,7 @@ export const make = (): Links => {
   }
 }
 
-/** Returns the names that the record answers to: its own, then its aliases. Cost, once for each record: its text. */
+/** Returns the names of the record: its own, then its aliases. Cost, once for each record: its text. */
 export const answersTo = (record: MemoryRecord): ReadonlyArray<string> => nodeOf(record).names
 
 /** Returns the names and ids that the record's links and text refer to. Cost, once for each record: its text. */
@@ -166,11 +172,11 @@ export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
 /** Returns the keys by which other records refer to the record: its id and its names. */
 export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
 
-/** Returns the names on which the neighbours of a record depend. `referring` are those of its surroundings. */
+/** Returns the names that decide who the neighbours of a record are. `referring` are those of `Surroundings`. */
 export const namesAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
   Array.from(new Set(mentionsAround(record, referring).flatMap(({ names }) => names)))
 
-/** Returns the ids on which the neighbours of a record depend. */
+/** Returns the ids that decide who the neighbours of a record are. */
 export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryId> => [
   ...new Set([
     ...record.links.map(({ to }) => to),
@@ -178,7 +184,7 @@ export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryR
   ])
 ]
 
-/** Returns the neighbours of a record among its surroundings, all of which the viewer sees. Pure. */
+/** Returns the neighbours of a record among its surroundings, all of which the viewer sees. A pure function. */
 export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: Surroundings): Neighbours => {
   const bearers = new Map<string, Array<Node>>()
   for (const node of named.map(nodeOf)) {
@@ -220,11 +226,11 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
   return { to: distinct(record.id, to), from: distinct(record.id, from) }
 }
 
-/** Returns the mentions of a record that have one of these keys. */
+/** Returns the references of a record that have one of these keys. */
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 
-/** Returns the mentions that decide which records are neighbours of one: its own, and those that may mean it. */
+/** Returns the references that decide who the neighbours of a record are: its own, and those of other records that may mean this record. */
 const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
   const keys = new Set(keysFor(record))
   return [...nodeOf(record).mentions, ...referring.flatMap((by) => mentionsOfKeys(by, keys))]
@@ -232,7 +238,7 @@ const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRec
 
 const nodes = new WeakMap<MemoryRecord, Node>()
 
-/** Returns the names and mentions of a record; its text is read once. */
+/** Returns the names and references of a record. Cached, so that its text is parsed once. */
 const nodeOf = (record: MemoryRecord): Node => {
   const known = nodes.get(record)
   if (known) return known
@@ -249,10 +255,13 @@ const nodeOf = (record: MemoryRecord): Node => {
 
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
 
-/** Chooses among the records with a name, depending on the speaker: those whose own name it is, then those with the alias. */
+/**
+ * Makes the function that resolves a name for the record `by` that refers to it. Records that have the name itself come before records that
+ * have it as an alias.
+ */
 const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   const own = nodes.filter((node) => node.own.has(name))
-  // files of exactly this path come before those whose path ends so
+  // files with exactly this path come before files whose path ends so
   const whole = name.includes("/") ? own.filter(({ record }) => wholeNameOf(record) === name) : []
   const choosers = [whole, own, nodes].filter((some, i, all) => some.length > 0 && some.length !== all[i - 1]?.length)
     .map((some) => among(some.map(({ record }) => record)))
@@ -265,10 +274,10 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   }
 }
 
-/** Chooses among records by scope, then by path, then by age. */
+/** Makes a function that chooses among records by scope, then by path, then by age. */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const places = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope and a folder
+  const places = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder
   const put = (key: string, record: MemoryRecord) => {
     const others = places.get(key)
     if (others) others.push(record)
@@ -284,7 +293,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
     }
   }
   return (by) => {
-    const isOther = ({ id }: MemoryRecord) => id !== by.id // the first or the second
+    const isOther = ({ id }: MemoryRecord) => id !== by.id // one of the first two records is always another one
     const scope = MemoryScope.key(by.scope)
     const folder = folderOf(by)
     const keys = [...(folder === undefined ? [] : [placeOf(scope, folder)]), scope]
@@ -297,9 +306,9 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   }
 }
 
-const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path has a NUL
+const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // neither a scope nor a path contains a NUL
 
-/** Orders by path, the shortest first; records without a path come after, newest first. */
+/** Orders records by path, shortest first; records without a path come after, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   const [one, two] = [pathOf(a), pathOf(b)]
   if (one === undefined || two === undefined) {

@@ -1,8 +1,8 @@
 /**
  * The store of records: the service that everything else reads and writes through.
  *
- * A backend writes `Primitives`; `make` adds the viewer checks, validation, ids, dedupe, revisions, search and
- * spans. The contract is `MemoryStoreContract.suite`, which every store passes.
+ * A backend implements `Primitives`; `make` adds the viewer checks, validation, ids, deduplication, revisions, search and spans. The
+ * contract tests are `MemoryStoreContract.suite`, which every store passes.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -25,59 +25,62 @@ import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 
 /** Options of `put`. */
 export interface PutOptions extends Provenance, IfRevision {}
-/** The condition of a write: the revision that the record has to stand at. */
+/** The condition of a write: the revision that the record must have. */
 export interface IfRevision {
-  /** Revision expected, else the write fails with `conflict`. `put` takes it for a single draft only. */
+  /** Expected current revision; if it differs, the write fails with `conflict`. `put` accepts it only for a single draft. */
   readonly ifRevision?: number | undefined
 }
 
-/** The outcome of one draft: `duplicate` returns the record that says the same already. */
+/** The outcome of one draft. With `duplicate`, `record` is an existing record that says the same, and nothing was written. */
 export interface Put {
   readonly record: MemoryRecord
   readonly outcome: "created" | "updated" | "duplicate"
 }
 
-/** The calls of a store. Each acts for a viewer, and answers with what that viewer sees. */
+/** The operations of a store. Each acts for a viewer and returns only what that viewer may see. */
 export interface Service extends Usage {
   /** Name of the store in spans, metrics and errors. */
   readonly name: string
-  /** Abilities of the store: writes, vectors, history and so on. */
+  /** Features that the store supports: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
-  /** The redaction that the store was built with: it redacts what is written, except by `reader`, and so does whatever is built on it. */
+  /**
+   * The redaction that the store was built with. It applies to everything written, except through `reader`, and services built on this
+   * store use it too.
+   */
   readonly redaction: Option.Option<Redaction.Service>
-  /** Applies all mutations or none, in the order given. `put`, `update` and `forget` are made of it. */
+  /** Applies all mutations or none, in the order given. `put`, `update` and `forget` are implemented with it. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
   /**
-   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces that record;
-   * one without creates a record, unless its kind deduplicates and a live record says the same.
+   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces that record; a draft
+   * without an id creates a record, unless its kind deduplicates and a live record already says the same.
    */
   readonly put: (
     viewer: Viewer.Any,
     drafts: ReadonlyArray<Draft>,
     options?: PutOptions
   ) => Effect.Effect<ReadonlyArray<Put>, MemoryError>
-  /** Returns the records of these ids, in their order; `None` where the viewer sees no such record. */
+  /** Returns the records of these ids, in their order; `None` for an id whose record does not exist or is hidden from the viewer. */
   readonly get: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   /**
-   * Returns the best hits of a query. A retriever (by words, by vector) or a store that fails is listed in `failures`; the hits are those of
-   * the others.
+   * Returns the best hits of a query. A retriever (words, vectors) or a member store that fails is listed in `failures`; the hits come from
+   * the rest.
    */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
-   * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it is a page of the trash:
-   * what the viewer forgot, or another of its scope, and can `Restore`.
+   * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it is a page of the trash: records in the
+   * viewer's scopes that this viewer or another forgot, and that `Restore` brings back.
    */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
-  /** Streams every page of `list`; `limit` is the page's size. */
+  /** Streams every page of `list`; `limit` is the page size. */
   readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
-  /** Changes a record, and returns its next revision. Fails with `not_found` where the viewer sees no such record. */
+  /** Updates a record, and returns its next revision. Fails with `not_found` if the record does not exist or the viewer may not see it. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -85,8 +88,9 @@ export interface Service extends Usage {
     options?: IfRevision
   ) => Effect.Effect<MemoryRecord, MemoryError>
   /**
-   * Forgets records, and returns `true` for each that was there. It leaves a tombstone: absent at once, and restorable until
-   * compaction erases it. `purge` leaves no revision, vector or index entry, nor those of an earlier tombstone.
+   * Forgets records, and returns for each whether it existed. A tombstone replaces the record: reads no longer return it, and it can be
+   * restored until compaction erases the tombstone. `purge` erases at once, with all revisions, vectors and index entries, those of an
+   * earlier tombstone included.
    */
   readonly forget: (
     viewer: Viewer.Any,
@@ -94,56 +98,59 @@ export interface Service extends Usage {
     options?: { readonly purge?: boolean | undefined }
   ) => Effect.Effect<ReadonlyArray<boolean>, MemoryError>
   /**
-   * Returns the revisions since the record was last put anew, newest first; the last 20 by default. The tombstone of a record
-   * that was forgotten and restored is one of them.
+   * Returns the revisions of a record since it was last created, newest first; by default the last 20. If the record was forgotten and
+   * restored, the tombstone is one of these revisions.
    */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Streams the changes that the viewer may see from now on; it never ends. */
+  /** Streams the changes that the viewer may see, from now on; it never ends. */
   readonly changes: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>
-  /** Explains why a record is not among the hits of a query; `None`: it is. */
+  /** Explains why a record is not among the hits of a query; `None` if it is among them. */
   readonly whyNot: (
     viewer: Viewer.Any,
     id: MemoryId,
     query: MemoryQuery
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
-  /** Returns the neighbours of a record, by links and `[[names]]` in the text; both ends are visible, live and true now. */
+  /**
+   * Returns the records linked with a record, by `links` or by `[[names]]` in the text. Only records that are visible, live and valid now
+   * count, at both ends.
+   */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
-  /** Tenants that hold anything; for the library's own workers. */
+  /** Tenants that have any row, the library's own included; for background workers. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases expired records, and tombstones older than the store's `trash`; returns how many it erased. Runs when the layer
-   * is built, and then as `maintain` says.
+   * Erases expired records, and tombstones older than the store's `trash`; returns how many it erased. It runs when the layer is built, and
+   * then on the schedule of `maintain`.
    */
   readonly compact: Effect.Effect<number, MemoryError>
-  /** Signals that periodic work waits for: `maintain`, `Retention.layer`. */
+  /** Activity of the store, which the periodic work of `maintain` and `Retention.layer` waits for. */
   readonly activity: makeStore.Activity
-  /** Vectors of the store; `None` where it holds none. */
+  /** The vectors of the store; `None` if it keeps none. */
   readonly vectors: Option.Option<Vectors>
-  /** The rows, for services on top of this store; `None` where a store has no rows of its own, as a federation. */
+  /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, such as a federation. */
   readonly reader: Option.Option<Reader>
   /**
-   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. Equal purpose and text give an equal signature
-   * as long as the secret lives: a vault's as long as its folder, that of a store in memory as long as the process. A
-   * signature for one `purpose` is not valid for another. For the library's own use: never sign a text that a model or a
-   * user can choose if it can also read the signature.
+   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The same purpose and text always give the same signature as
+   * long as the secret lives: for a vault as long as its folder, for a store in memory as long as the process. A signature for one
+   * `purpose` is not valid for another. For the library's own use: never sign a text that a model or a user can choose if it can also read
+   * the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
-  /** Takes raw messages; `None` where the store takes none. */
+  /** Accepts raw messages; `None` if the store does not. */
   readonly ingest: Option.Option<Ingest>
-  /** Returns tools that the store offers to models, for one viewer. */
+  /** Returns the tools that the store offers to models, for one viewer. */
   readonly tools: (viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>
 }
 
 /** The service tag of the store. */
 export class MemoryStore extends Context.Tag("@memory/MemoryStore")<MemoryStore, Service>() {}
 
-/** Parts of a store that its engine does not have. */
+/** Optional parts of a store, which are not part of an engine. */
 export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | "outside"> {
-  /** Capabilities that replace what the engine says. */
+  /** Capabilities that override those of the engine. */
   readonly capabilities?: Partial<Capabilities> | undefined
 }
 
@@ -151,34 +158,36 @@ export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | 
 export type { Provenance }
 /** The types that a backend is written with. */
 export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"
-/** The ends of links. */
+/** The records at the other ends of a record's links. */
 export type { Linked, Neighbours } from "./Links.ts"
-/** The vectors of a store, and where a backend keeps them. */
+/** The vectors of a store, and the backend that keeps them. */
 export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
-/** A vector backend of vectors that is gone with the process. */
+/** A vector backend that keeps vectors in memory, until the process ends. */
 export { vectorsInMemory }
-/** Makes a feed of changes: publish events to it, and pass its `of` as `outside`. */
+/** Makes a change feed: publish events to it, and pass its `of` as `outside`. */
 export { make as changeFeed } from "./ChangeFeed.ts"
-/** Number of its own changes by which a stream of changes may fall behind before it fails. Read as the stream is run; 65,536. */
+/**
+ * Number of unread changes at which a stream of changes fails because its reader is too slow. Read when the stream starts; default 65,536.
+ */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
-/** The number of kept revisions of a record, 20 with the current one; and a row as compaction looks at it. */
+/** The number of revisions kept of each record (20, the current one included), and the fields of a row that compaction looks at. */
 export { type Lifetime, revisionsKept } from "./Revision.ts"
 
 /**
- * Makes a store of an engine, or of primitives. Spans, metrics and errors call it `name`. Erases what is due before it returns; see
- * `maintain` for the hours after. Fails with `unsupported` where the engine's index was made by another analyzer.
+ * Makes a store of an engine or of primitives. Spans, metrics and errors call it `name`. Runs one compaction before it returns; later
+ * compactions need `maintain`. Fails with `unsupported` if another analyzer built the engine's index.
  */
 export const make = (name: string, source: Primitives | Engine): Effect.Effect<Service, MemoryError> =>
   "transact" in source ? makeStore.make(name, source) : makeStore.fromRows(name, source)
 
-/** Makes the index of a store again with the analyzer in force: see `internal/makeStore.ts`. */
+/** Rebuilds the index of a store with the configured analyzer: see `internal/makeStore.ts`. */
 export { reindex } from "./MemoryStore/internal/makeStore.ts"
 
 /**
- * Compacts the store until the scope closes, at most once an hour: whenever it was used since the last compaction, or a
- * record has expired, or a tombstone has outlived the trash. So a long sleep of the machine is followed by one compaction,
- * and an unused store has none. A failure is logged, and the next hour tries again.
+ * Compacts the store until the scope closes, at most once an hour: only if the store was used since the last compaction, a record has
+ * expired, or a tombstone has outlived the trash. So a long sleep of the machine is followed by a single compaction, and an unused store
+ * has none. A failure is logged and retried after an hour.
  */
 export const maintain = (
   store: Pick<Service, "name" | "compact" | "activity">
@@ -195,16 +204,18 @@ export const maintain = (
       if (failure._tag === "Some") yield* Effect.logWarning(`${name}: compaction failed`, failure.value)
       return yield* Effect.suspend(() => round(failure._tag === "Some" ? -1 : now))
     })
-  // calls that are made before the fiber runs count, too
+  // calls made before the fiber starts count too
   return Effect.flatMap(makeStore.calls(activity), (known) => Effect.forkScoped(round(known))).pipe(Effect.asVoid)
 }
 
-/** Makes a store in memory, gone with the layer. Each call makes another store. `trash` is that of `Primitives`; default 30 days. */
+/**
+ * Makes a store in memory, which ends with the layer. Each call makes a separate store. `trash` is that of `Primitives`; default 30 days.
+ */
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
     MemoryStore,
-    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // nothing fails but a `trash` that is no time, a mistake in the program
+    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // only an invalid `trash` can fail, which is a programming error
   )
 
-/** A store in memory, gone with the layer. Two provisions of this one value are one store. */
+/** A store in memory, which ends with the layer. Providing this value twice provides one store, since layers are memoised. */
 export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})

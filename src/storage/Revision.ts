@@ -1,6 +1,6 @@
 /**
- * Makes the revisions of a record: from a draft or a patch and the revision before. Also orders rows by age, and makes the row and
- * the entry that a store keeps. Pure.
+ * Computes the next revision of a record from the previous one and a draft or a patch. Also orders records by age, and makes the row and
+ * the entry that a store keeps. Pure functions.
  */
 import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"
@@ -27,10 +27,10 @@ import { buildDoc } from "../ranking/Bm25.ts"
 import type { Entry, Found, Stored } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
 
-/** Number of revisions that are kept of a record, the current one counted. */
+/** Number of revisions kept of a record, the current one included. */
 export const revisionsKept = 20
 
-/** The time of a write, its origin, and the kinds in force. */
+/** The time of a write, its provenance, and the configured kinds. */
 export interface WriteContext {
   readonly provenance: Provenance
   /** Time of the write, in epoch milliseconds. */
@@ -38,7 +38,7 @@ export interface WriteContext {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** Makes a record of a draft whose JSON is `Payload.owned`, as a revision that owes nothing to an earlier one. */
+/** Makes a record from a draft whose JSON is `Payload.owned`, without regard to earlier revisions. */
 export const created = (
   id: MemoryId,
   draft: Draft,
@@ -46,7 +46,7 @@ export const created = (
   revision: number
 ): MemoryRecord => {
   const { actor, reference, sequence, session } = draft.source ?? {}
-  // each field is set by its name: a spread that is written over costs more than all the rest
+  // fields are listed by name, since spreading an object and overwriting it would be the largest cost here
   return record({
     id,
     scope: MemoryScope.normalise(draft.scope),
@@ -77,8 +77,8 @@ export const created = (
 }
 
 /**
- * Returns what is wrong with a record that is to be written. A reserved tag that a file's author set `before` stays: an update
- * accepts what is there.
+ * Returns the problems of a record that is to be written. An update keeps a reserved tag that `before` already has, if a file's author set
+ * it.
  */
 export const issuesOf = (
   record: MemoryRecord,
@@ -100,11 +100,13 @@ export const issuesOf = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Replaces a record. It keeps the time at which it came and, unless the draft says it, the time since which it holds. */
+/** Replaces a record by a fresh one. Keeps `createdAt` and, unless the draft sets it, `validAt`. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
-/** Applies a patch whose JSON is `Payload.owned` as the next revision. Its trust is the worse of the record's and the writer's. */
+/**
+ * Applies a patch whose JSON is `Payload.owned`, as the next revision. The revision's trust is the worse of the record's and the writer's.
+ */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
   const body = rest.body ?? old.body
@@ -129,22 +131,22 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
   })
 }
 
-/** Returns the same record with another revision number. */
+/** Returns a copy of the record with another revision number. */
 export const withRevision = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
 /**
- * Tells whether the revision was put where nothing was: it neither edits the one before nor restores an earlier one. A
- * restoration is known by saying, in every field but `revision`, what one of the `earlier` revisions says.
+ * Whether the revision created its record: it is neither an edit of the previous revision nor a restoration. A restoration equals one of
+ * the `earlier` revisions in every field but `revision`.
  */
 export const isCreation = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
   record.updatedAt === undefined && !earlier.some((old) => isSameContent(old, record))
 
-/** Whether two revisions of a record say the same in every field but `revision`. */
+/** Whether two revisions of a record are equal in every field but `revision`. */
 export const isSameContent = (one: MemoryRecord, other: MemoryRecord): boolean => contentOf(one) === contentOf(other)
 
 const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
 
-/** Returns the record of a tombstone: as it was when it was forgotten, with the time of that as its `updatedAt`. */
+/** Returns the record of a tombstone: as it was when it was forgotten, with the time of forgetting as `updatedAt`. */
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 
@@ -154,7 +156,7 @@ export const tombstone = (row: Stored, now: number): Stored => ({
   forgotten: true
 })
 
-/** Returns the draft that puts a record as it is, without who wrote it, when, and what came after it. */
+/** Returns a draft that would write the record as it is; without provenance, times of writing, and `supersededBy`. */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
   scope: record.scope,
@@ -173,23 +175,23 @@ export const draftOf = (record: MemoryRecord): Draft => ({
   source: record.source
 })
 
-/** Whether a row is neither forgotten, expired nor closed. */
+/** Whether a row is neither forgotten nor expired, and its `invalidAt` has not passed. */
 export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
   !forgotten && !isExpired(record, now) && isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
 
-/** Orders records by age: the oldest first, then by id. */
+/** Orders records by age, oldest first, then by id. */
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** The records that hold a dedupe key, as a batch leaves the rows. */
+/** The records that hold each dedupe key, while a batch is being decided. */
 export interface Holders {
-  /** Takes note that a row of a batch changes from `before` to `after`; `undefined`: there is none. */
+  /** Records that the batch changes a row from `before` to `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
-  /** Returns the oldest live record with the key. Cost, after each change of a row with the key: the rows with it. */
+  /** Returns the oldest live record with the key. Cost: the rows with the key, once after each change of one of them. */
   readonly first: (key: string) => MemoryRecord | undefined
 }
 
-/** Makes the holders of what a batch found. `rows` are the rows as the batch has left them so far, by the id. */
+/** Makes the holders from what a batch found. `rows` has the batch's rows by id, as changed so far; the caller updates it. */
 export const makeHolders = (
   { holders, now, rows: found }: Found,
   rows: ReadonlyMap<MemoryId, Stored | undefined>
@@ -223,11 +225,11 @@ export const makeHolders = (
   }
 }
 
-/** Makes a record of fields that were checked. It is for reading only, since callers hold the very object that the store holds. */
+/** Makes a record of validated fields. The record must not be changed, since callers get the same object that the store keeps. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
   const made: MemoryRecord = Object.create(MemoryRecord.prototype)
-  // not frozen itself: Effect keeps a hash on what it compares. A field that is defined as it stays costs a fifth of one that is
-  // set and closed
+  // the record itself is not frozen, since Effect caches a hash on objects that it compares. Defining a property as read-only costs a fifth
+  // of setting it and making it read-only afterwards
   for (const [key, value] of Object.entries(fields)) {
     if (value !== undefined) Object.defineProperty(made, key, { value, enumerable: true })
   }
@@ -238,10 +240,10 @@ const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRe
   return made
 }
 
-/** Makes the entry of a row. Costs nothing until a field is read: an index in memory reads the record itself. */
+/** Makes the entry of a row. Terms are computed only when read, since an index in memory does not need them. */
 export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)
 
-/** Makes the row of a record that is there. `key` is its dedupe key where that is known already. */
+/** Makes the row of a live record. `key` is its dedupe key, if already computed. */
 export const rowOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
   tenant: string,
@@ -280,22 +282,22 @@ class LazyEntry implements Entry {
   }
 }
 
-/** Reads the terms of a row. A tombstone is found by no word, and neither is a row of the library itself. */
+/** Computes the terms of a row. Tombstones and the library's own rows have none, so that no search finds them. */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)
   return { terms: new Map(Array.from(terms, ([term, count]) => [term, 2 * count + (tags.has(term) ? 1 : 0)])), length }
 }
 
-/** The time that a store keeps tombstones, unless it is told otherwise. */
+/** Time that a store keeps tombstones by default. */
 export const defaultTrash: Duration.DurationInput = "30 days"
 
-/** A row as compaction looks at it. */
+/** The fields of a row that compaction looks at. */
 export interface Lifetime {
   readonly id: MemoryId
   readonly revision: number
   readonly forgotten: boolean
-  /** Time of the record's last change; that of a tombstone is when it was forgotten. Epoch milliseconds. */
+  /** Time of the record's last change, in epoch milliseconds; for a tombstone, when it was forgotten. */
   readonly recency: number
   readonly expiresAt: number | undefined
 }
@@ -309,12 +311,9 @@ export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
   expiresAt: record.expiresAt
 })
 
-/**
- * Returns the time in epoch milliseconds from which compaction may erase the row; `Infinity` if it never may. `trash` is in
- * milliseconds.
- */
+/** Returns the time from which compaction may erase the row, in epoch milliseconds; `Infinity` if never. `trash` is in milliseconds. */
 export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(
     expiresAt,
-    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // a trash of 0 holds although the clock was set back
+    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // a `trash` of 0 applies even if the clock was set back
   )

@@ -1,6 +1,6 @@
 /**
- * The index of one tenant in memory: its rows, the holders of each dedupe key, and the search index, made when first asked for.
- * `queries` makes the methods of an engine that such tenant indexes answer, each answer exact.
+ * The index of one tenant in memory: its rows, the records with each dedupe key, and the search index, which is built when first needed.
+ * `queries` implements the query methods of an engine with such indexes; their answers are exact.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -21,69 +21,69 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in memory, and the indexes over them. */
 export interface TenantIndex {
-  /** The search index of the live and expired rows. A call takes up what was set since the last one, unless it was `prepared`. */
+  /** Returns the search index of all rows but tombstones. First applies the changes since the last call at once, unless `prepared` did. */
   readonly index: () => MemoryIndex.MemoryIndex
-  /** Brings the index up to the rows, with pauses for the event loop. Rows may be set meanwhile. */
+  /** Applies pending changes to the search index, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
-  /** The index of names that the rows answer to and refer to. Built with pauses when first asked for. */
+  /** The index of the names that rows have and refer to. Built with pauses when first needed. */
   readonly links: Effect.Effect<Links.Index>
-  /** Sets the row of an id; `undefined` removes it. The index takes it up when it is asked for. */
+  /** Sets the row of an id; `undefined` removes it. The search index is updated later, when it is next needed. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
-  /** Brings the index up to the rows, with pauses, where it was ever asked for: then `encoded` has nothing to take up. */
+  /** Applies pending changes to the search index, with pauses, if it was ever built. After this `encoded` has no changes to apply. */
   readonly encodable: Effect.Effect<void>
   /**
-   * Begins to encode the index of the rows as they are now, for `restore` in a process that has set the same ones. Rows may be set
-   * between the steps. `undefined`: it was never asked for.
+   * Starts to encode the search index of the current rows, for `restore` in a process that has set the same rows. Rows may be set between
+   * the steps. `undefined` if the index was never built.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
-  /** Takes over the encoded index of the rows set so far, and owns the bytes from now on; what does not fit them is built anew. */
+  /** Uses an encoded index of the rows set so far, and takes ownership of the bytes. The index is rebuilt if it does not fit. */
   readonly restore: (encoded: Uint8Array) => void
-  /** Whether the index was built here, and not restored. */
+  /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
-  /** Numbers of rows by scope, as `MemoryScope.key`, and kind. Counted with pauses when first asked for. */
+  /** Number of rows by scope (as `MemoryScope.key`) and kind. Counted with pauses when first needed. */
   readonly counts: Effect.Effect<Counts>
-  /** The texts of the rows, as vectors are kept for them. Made when first asked for. */
+  /** The texts of the rows, by the hash of their vectors. Made when first needed. */
   readonly texts: () => LazyIndex<Stored, Texts>
-  /** Number of rows without the tombstones. */
+  /** Number of rows without tombstones. */
   readonly size: () => number
-  /** Returns the rows without the tombstones, in any order. */
+  /** Returns all rows without tombstones, in any order. */
   readonly rows: () => ReadonlyArray<Stored>
-  /** Returns the records of those rows, expired ones included. */
+  /** Returns the records of all rows without tombstones, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
-  /** Iterates over the same records without an array of them. */
+  /** Iterates over the records that `records` returns, without making an array. */
   readonly each: () => Iterable<MemoryRecord>
-  /** Returns the tombstones that were set, in any order. */
+  /** Returns all tombstones, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Returns the ids of rows that were set since a mark of this tenant index. */
+  /** Returns the ids of rows set since a mark that this index returned. */
   readonly changed: (since: Mark | undefined) => Changed
-  /** Prepares `holders`, with pauses. */
+  /** Builds the table of dedupe keys that `holders` reads, with pauses. */
   readonly held: Effect.Effect<void>
-  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
+  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: the records with the key. */
   readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
-/** Numbers of rows by scope, as `MemoryScope.key`, and kind. */
+/** Number of rows by scope (as `MemoryScope.key`) and kind. */
 export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-/** Options of the index and the kinds in force. A vector backend owns the embeddings that its vectors are looked up in. */
+/** Options of the search index, and the configured kinds. `embeddings` belong to the vector backend. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
 
-/** Number of the latest changes that are known by id. */
+/** Number of the latest changes whose ids are remembered. */
 const remembered = 4_096
 
-/** An encoded index that is to be restored when it is asked for. */
+/** An encoded search index that is restored when it is needed. */
 interface Kept {
   readonly bytes: Uint8Array
-  /** Number of rows that it is of. */
+  /** Number of rows in the encoded index. */
   readonly size: number
-  /** Rows that have changed since, as the index has them. */
+  /** Rows that have changed since the index was encoded, as they were then. */
   readonly changed: Map<MemoryId, Stored | undefined>
   steps: Steps<void> | undefined
 }
 
-/** Ids of rows by dedupe key: one, or several. */
+/** Ids of rows by dedupe key: a single id, or a set. */
 type Holders = Map<string, MemoryId | Set<MemoryId>>
 
 /** Makes an empty tenant index; the caller sets each row. */
@@ -93,13 +93,13 @@ export const make = (options: Options): TenantIndex => {
   const rows = new Map<MemoryId, Stored>()
   const tombstones = new Map<MemoryId, Stored>()
   let index: MemoryIndex.MemoryIndex | undefined
-  /** Ids of the rows that the index did not take up yet, but for the stale ones. */
+  /** Iterator of the ids that the index has not read yet. Ids in `stale` are not included. */
   let unread: Iterator<MemoryId> | undefined
-  /** Ids that were set since the index was begun, and not taken up since. */
+  /** Ids that were set after the index was created, and whose change it has not applied yet. */
   const stale = new Set<MemoryId>()
-  /** Whether the index has had every row at some time. */
+  /** Whether the index has read all rows once. */
   let isWhole = false
-  /** The index that is to be restored, until it is. */
+  /** The encoded index, until it is restored. */
   let kept: Kept | undefined
   let isBuilt = false
   let links: LazyIndex<Stored, Links.Index> | undefined
@@ -107,7 +107,7 @@ export const make = (options: Options): TenantIndex => {
   let texts: LazyIndex<Stored, Texts> | undefined
   const all = () => Array.from(rows.values())
 
-  /** Ids of the rows with a dedupe key, by that key: one, or several. */
+  /** Ids of the rows with a dedupe key, by this key: a single id, or a set. */
   const holders = new LazyIndex<Stored, Holders>({
     make: () => new Map(),
     add: hold,
@@ -115,7 +115,7 @@ export const make = (options: Options): TenantIndex => {
     rows: () => rows.values()
   })
 
-  /** Begins to restore the index: rows that have changed since `restore` are as they were then, and stale. */
+  /** Starts to restore the index, with changed rows as they were when it was encoded; afterwards these are marked stale. */
   const restoring = ({ bytes, changed, size }: Kept): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)
@@ -130,11 +130,11 @@ export const make = (options: Options): TenantIndex => {
   }
   const restored = (): Steps<void> | undefined => kept && (kept.steps ??= restoring(kept))
   const restoredInSteps = Effect.suspend(() => {
-    const steps = restored() // those who wait side by side run the same ones
+    const steps = restored() // concurrent callers share the same steps
     return steps === undefined ? Effect.void : paced(() => steps)
   })
 
-  /** Returns the index as it is, without the rows that are stale. */
+  /** Returns the index without applying pending changes. */
   const begun = (): MemoryIndex.MemoryIndex => {
     const steps = restored()
     if (steps !== undefined) atOnce(steps)
@@ -142,13 +142,13 @@ export const make = (options: Options): TenantIndex => {
     unread = rows.keys()
     return index = MemoryIndex.make(options)
   }
-  /** Returns the next id that the index is to take up: an unread one, else that of an iterator of the stale ones. */
+  /** Returns the next id for the index to read: first the unread ids, then the stale ones of the iterator given. */
   const next = (ids: Iterator<MemoryId>): IteratorResult<MemoryId> => {
     const found = unread?.next()
     if (found?.done !== false) unread = undefined
     return found?.done === false ? found : ids.next()
   }
-  /** Takes up the row of an id. Returns the work that it was. */
+  /** Applies the change of one id to the index. Returns the work done. */
   const takeUp = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
     const row = rows.get(id)
     stale.delete(id)
@@ -169,17 +169,18 @@ export const make = (options: Options): TenantIndex => {
     restoredInSteps,
     Effect.suspend(() => {
       const index = begun()
-      const ids = stale.values() // the iterator comes to ids that are set meanwhile, too
-      let left = 2 * (stale.size + rows.size) // a bound, lest other writers keep it busy without an end
+      if (unread === undefined && stale.size === 0) return Effect.void
+      const ids = stale.values() // a live iterator: it also returns ids that are set meanwhile
+      let left = 2 * (stale.size + rows.size) // a bound, so that other writers cannot keep this loop busy for ever
       const some = (most: number): Effect.Effect<void> => {
         for (let work = 0; work < most; left--) {
           const { done, value: id } = next(ids)
-          if (done === true || left === 0) return Effect.void
+          if (done === true || left === 0) return paced(() => index.sorting())
           work += takeUp(index, id)
         }
         return Effect.flatMap(turn, () => some(Math.min(stretch, 2 * most)))
       }
-      return some(stretch / 8) // code that has not run yet takes several times as long
+      return some(stretch / 8) // a short first stretch, since code that is not compiled yet takes several times as long
     })
   )
 
@@ -281,7 +282,7 @@ function* given<A>(value: A): Steps<A> {
   return value
 }
 
-/** Adds a row, and returns the work that takes, in units of a `Pacer`. */
+/** Adds a row, and returns the work done, in units of a `Pacer`. */
 const hold = (holders: Holders, { dedupeKey, record }: Stored): number => {
   if (dedupeKey === undefined) return 0
   const all = holders.get(dedupeKey)
@@ -297,7 +298,7 @@ const release = (holders: Holders, { dedupeKey, record: { id } }: Stored): void 
   if (all === id || (typeof all === "object" && all.size === 0)) holders.delete(dedupeKey)
 }
 
-/** Counts a record in or out, and returns the work that takes, in units of a `Pacer`. */
+/** Adds or subtracts a record, and returns the work done, in units of a `Pacer`. */
 const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {
   const scope = MemoryScope.key(record.scope)
   const kinds = counts.get(scope) ?? new Map<string, number>()
@@ -309,21 +310,21 @@ const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, b
   return 16
 }
 
-/** Work between two pauses, in units of 0.1 µs: about 8 ms. A pause takes a millisecond. */
-const stretch = 65_536
+/** Work between two pauses, in units of 0.1 µs: about 2 ms. */
+const stretch = 16_384
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The tenant indexes, tombstones and tenants of an engine, as `queries` reads them. */
+/** The data from which `queries` answers: an engine's tenant indexes, tombstones and tenants. */
 export interface Source {
-  /** The index of a tenant, current, for a reader. */
+  /** Returns the current index of a tenant; its caller only reads. */
   readonly tenantIndexOf: (tenant: string) => Io<TenantIndex>
-  /** The tombstones of a tenant, or of these ids. */
+  /** Returns the tombstones of a tenant, or those with these ids. */
   readonly tombstones: (tenant: string, ids: ReadonlyArray<MemoryId> | undefined) => Io<ReadonlyArray<Stored>>
   readonly tenants: Stream.Stream<string, MemoryError>
 }
 
-/** Makes the methods of an engine that its tenant indexes answer. */
+/** Implements the query methods of an engine with its tenant indexes. */
 export const queries = (
   { tenantIndexOf, tenants, tombstones }: Source
 ): Pick<
@@ -355,7 +356,7 @@ export const queries = (
   }
 })
 
-/** Returns the search index of a tenant, built with pauses where there is none. */
+/** Returns the search index of a tenant, built with pauses if needed. */
 export const indexOf = (tenantIndex: Io<TenantIndex>): Io<MemoryIndex.MemoryIndex> =>
   Effect.flatMap(tenantIndex, (tenantIndex) => Effect.map(tenantIndex.prepared, tenantIndex.index))
 
@@ -363,18 +364,18 @@ const countsOf = (tenantIndex: Io<TenantIndex>): Io<Counts> => Effect.flatMap(te
 
 const linksOf = (tenantIndex: Io<TenantIndex>): Io<Links.Index> => Effect.flatMap(tenantIndex, ({ links }) => links)
 
-/** Returns those of the records that are in sight and pass the filter. */
+/** Returns those of the records that are visible and pass the filter. */
 export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> =>
   found.filter(seeing(sight, asked))
 
-/** Tells whether a record is in sight and passes. */
+/** Makes the predicate of records that are visible and pass the filter. */
 const seeing = (sight: Sight, asked: Asked): (record: MemoryRecord) => boolean => {
   const sees = includes(sight.visibility)
   return (record) =>
     sees(record.scope) && (record.expiresAt === undefined || record.expiresAt > sight.now) && asked.passes(record)
 }
 
-/** Returns a page of the given rows alone: newest first, then by id. Cost: all rows given. */
+/** Returns a page of the given rows: newest first, then by id. Cost: all rows given. */
 export const pageOf = (
   rows: ReadonlyArray<Stored>,
   sight: Sight,

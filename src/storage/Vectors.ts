@@ -1,4 +1,4 @@
-/** The vectors beside the rows: the texts that have none yet, and the place where they are kept. All of it can be made again. */
+/** The vectors of texts, stored beside the rows, and the texts that have none yet. Everything here can be recomputed with the embedder. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,26 +14,29 @@ import { indexOf } from "./TenantIndex.ts"
 export type { Unembedded }
 
 /**
- * The vectors of a store, by tenant, model and hash of the text. The vectors of one tenant neither serve another tenant nor
- * reveal anything to it. A tenant's first vector of a model fixes the model's dimensions for this tenant only.
+ * The vectors of a store, by tenant, model and hash of the text. Tenants share no vectors, so that a tenant cannot learn what another one
+ * embedded. A tenant's first vector of a model fixes the model's dimensions, for this tenant only.
  */
 export interface Vectors {
-  /** Returns the texts of the tenant's live and closed records that have no vector yet, each once. Default limit: all. */
+  /**
+   * Returns the texts that have no vector of the model yet, each once, for all records that are neither forgotten nor expired. Default
+   * limit: all.
+   */
   readonly pending: (
     tenant: string,
     model: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors, all or none. Fails with `invalid_draft` if one is not finite, or has other dimensions than the tenant's
-   * first vector of this model. A hash that has a vector keeps it. A model's name has 1 to 500 characters.
+   * Adds vectors, all or none. Fails with `invalid_draft` if one is not finite, or has other dimensions than the tenant's first vector of
+   * this model. A hash that already has a vector keeps it. A model's name has 1 to 500 characters.
    */
   readonly attach: (
     tenant: string,
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Returns the models that have a vector of the tenant, each once, in any order. */
+  /** Returns the models of which the tenant has a vector, each once, in any order. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Returns copies of the vectors, in the order of `hashes`; `None` for a hash without a vector of this tenant and model. */
   readonly read: (
@@ -43,25 +46,25 @@ export interface Vectors {
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
 }
 
-/** The place where a backend keeps its vectors: in memory, for its indexes, and on a disk if they outlive the process. */
+/** The storage of a backend's vectors: in memory, where indexes read them, and on disk if they outlive the process. */
 export interface VectorBackend {
-  /** Returns the tenant's vectors, as indexes look them up. Takes no memory for a tenant without vectors. */
+  /** Returns the tenant's vectors as indexes read them. Takes no memory for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Returns the models that may have vectors of the tenant, including models that no call has asked for yet. */
+  /** Returns the models of which the tenant may have vectors, including models that were never requested in this process. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Reads the vectors of this model that have come since it was last asked for: at first all of them. */
+  /** Reads the vectors of this model that were stored since the last call, for example by other processes; the first call reads all. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
-  /** Keeps vectors that are new, and adds them to the embeddings; `invalid_draft` where others came first with another length. */
+  /** Stores new vectors, and adds them to the embeddings; fails with `invalid_draft` if another process was first with other dimensions. */
   readonly append: (
     tenant: string,
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Erases all vectors of the tenant except those of `hashes`, in every model; returns how many. Runs within `exclusive`. */
+  /** Erases all vectors of the tenant, of every model, except those of `hashes`; returns how many. Runs within `exclusive`. */
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
 
-/** Makes a vector backend that is gone with the process: texts that had a vector are pending again. */
+/** Makes a vector backend in memory. After a restart, texts that had a vector are pending again. */
 export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): VectorBackend => ({
   embeddings: (tenant) => all.of(tenant),
   models: (tenant) => Effect.sync(() => all.of(tenant).models),
@@ -74,12 +77,12 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
   retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })
 
-/** Makes the vectors of a store: checks what comes in, and hands out copies. */
+/** Makes the `Vectors` of a store: validates input, and returns copies. */
 export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
   attach: (tenant, model, vectors) =>
     Effect.gen(function*() {
-      // a copy of the caller's vectors, which may change
+      // copies, since the caller may change its vectors later
       const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
       yield* legal(model, all)
       const dimensions = yield* engine.dimensions(tenant, model)
@@ -87,12 +90,12 @@ export const make = (engine: EngineVectors): Vectors => ({
       yield* engine.attach(tenant, model, all)
     }),
   models: engine.models,
-  // copies, which the caller may change
+  // copies, so that the caller may change them
   read: (tenant, model, hashes) =>
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
 
-/** Makes the vectors of an engine from a vector backend and the indexes of its tenants. `prune` is the engine's own. */
+/** Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` is provided by the engine. */
 export const ofBackend = (
   { append, embeddings, follow, models }: VectorBackend,
   tenantIndexOf: (tenant: string) => Effect.Effect<TenantIndex, MemoryError>,
@@ -130,10 +133,10 @@ export const ofBackend = (
     })
 })
 
-/** Number of records whose vectors are looked up between two turns of the event loop: about 15 ms. */
+/** Number of records whose vectors are looked up before yielding to the event loop: about 15 ms. */
 const atATime = 2_000
 
-/** Fails with `invalid_draft` where no store could keep the vectors. */
+/** Fails with `invalid_draft` if the model, a hash or a vector is malformed. */
 export const legal = (
   model: string,
   vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
@@ -151,7 +154,9 @@ export const legal = (
   return issue === undefined ? Effect.void : invalid("attach", issue)
 }
 
-/** Fails with `invalid_draft` where the vectors are not of one length, that of the model's others. */
+/**
+ * Fails with `invalid_draft` unless all vectors have the dimensions of the model's existing vectors, or, if there are none, of the first.
+ */
 export const fit = (
   embeddings: Pick<Embeddings, "dimensions">,
   model: string,

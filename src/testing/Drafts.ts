@@ -1,4 +1,4 @@
-/** Random legal drafts, over all of Unicode. */
+/** Random valid drafts, over all of Unicode. */
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
 import { Draft } from "../domain/MemoryRecord.ts"
@@ -6,7 +6,7 @@ import { id } from "./Sample.ts"
 
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
-/** Generates legal drafts with an id, of kinds that take any data, which do not expire within ten minutes of the epoch. */
+/** Generates valid drafts with an id, of kinds that accept any data. They do not expire within ten minutes of the epoch. */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),
   name: nat(),
@@ -24,5 +24,5 @@ export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   links: draft.links?.map((link) => ({ ...link, weight: positive(link.weight) }))
 }))
 
-/** Replaces −0, which JSON cannot hold, by 0. */
+/** Replaces −0, which JSON cannot represent, by 0. */
 const positive = (n: number): number => n === 0 ? 0 : n

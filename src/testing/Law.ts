@@ -1,4 +1,4 @@
-/** Laws of stores: each has a title that states it, and a check of any store. */
+/** Laws of stores. Each has a title that states it, and a check that any store must pass. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -8,27 +8,25 @@ import type * as MemoryError from "../domain/MemoryError.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { ada, draft, get, put } from "./Sample.ts"
 
-/** Makes one more store of the same layer, empty and independent of every other. */
+/** Makes another store from the same layer, empty and independent of all others. */
 export type Another = Effect.Effect<Service, unknown, Scope.Scope>
 
-/** A check of a store; `another` makes further stores of the same layer. */
+/** A check of a store; `another` makes further stores from the same layer. */
 export type Check = (store: Service, another: Another) => Effect.Effect<unknown, unknown, Scope.Scope>
 
 /** A law of stores. */
 export interface Law {
   readonly title: string
-  /** Checks an empty store, under a `TestClock`. Fails or dies if the law is broken. */
+  /** Checks an empty store, under a `TestClock`. Fails or dies if the store breaks the law. */
   readonly check: Check
 }
 
-/**
- * Number of random courses of events that a property tries. Default: 40, and 6 on a durable store, which is slower.
- */
+/** Number of random sequences of operations that each property tries. Default: 40, and 6 for a durable store, which is slower. */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
 }) {}
 
-/** Time for which the store keeps forgotten records. Default 30 days, the default of stores. */
+/** Time for which the store keeps forgotten records. Default 30 days, as in stores. */
 export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
   defaultValue: (): Duration.DurationInput => "30 days"
 }) {}
@@ -36,7 +34,7 @@ export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
 /** Makes a law. */
 export const law = (title: string, check: Check): Law => ({ title, check })
 
-/** Makes a law of stores that keep earlier revisions. A store without `history` must keep the current one only. */
+/** Makes a law of stores that keep earlier revisions. Of a store without `history`, checks that it keeps only the current one. */
 export const ofHistory = (title: string, check: Check): Law =>
   law(title, (store, another) => store.capabilities.history ? check(store, another) : currentOnly(store))
 
@@ -49,7 +47,7 @@ const currentOnly = (store: Service) =>
     assert.deepStrictEqual(yield* get(store, ada, id), record)
   })
 
-/** Asserts that an effect fails for the reason; returns the error. */
+/** Asserts that an effect fails with the reason; returns the error. */
 export const refuses = <R extends MemoryError.Reason, A>(
   reason: R,
   self: Effect.Effect<A, MemoryError.MemoryError>
@@ -58,6 +56,6 @@ export const refuses = <R extends MemoryError.Reason, A>(
     onSuccess: (value) => assert.fail(`expected ${reason}, but it succeeded with ${JSON.stringify(value)}`),
     onFailure: (error) => {
       assert.strictEqual(error.reason, reason, error.message)
-      return error as MemoryError.For<R> // the line above made sure
+      return error as MemoryError.For<R> // the assertion above checked the reason
     }
   })

@@ -1,4 +1,4 @@
-/** Collects the changes that a store publishes. Needs no clock: marks show that the stream is open, and has caught up. */
+/** Collects the changes that a store publishes. Needs no clock: marker records show when the stream is open, and when it has caught up. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -11,13 +11,13 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { draft, id } from "./Sample.ts"
 
-/** Returns the changes that were heard since its last run, or since `listen`. */
+/** Returns the changes that were received since its last run, or since `listen`. */
 export type Heard = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Listens from now on. Writes a mark until it is heard, and one more whenever the changes are asked for; then removes it.
- * `scope` is one that the viewer sees. `through` is the store to write marks to, if it is another than the one that publishes
- * them. Bodies of digits only are reserved for marks.
+ * Starts to listen. Writes a marker record until the stream delivers it, writes it once more whenever the changes are requested, and then
+ * removes it. The viewer must see `scope`. `through` is the store to which markers are written; default: `store`. Bodies of digits only are
+ * reserved for markers.
  */
 export const listen = (
   store: Service,
@@ -53,7 +53,7 @@ export const listen = (
     return Effect.zipRight(write, until).pipe(Effect.zipLeft(erase))
   })
 
-/** Marks of all listeners, since each hears the marks of the others. */
+/** Ids of the markers of all listeners, which every listener ignores. */
 const marked = new Set<string>()
 
 const isMark = (change: StoreChange): change is StoreChange & { readonly _tag: "Written" } =>

@@ -1,7 +1,7 @@
 /**
- * A model of a store, which real stores are compared with: one Map, no index, no Effect.
+ * A reference model of a store, with which real stores are compared: one Map, without index and without Effect.
  *
- * It has its own rules of visibility, writes and answers, and shares only the types and some helpers of `domain`.
+ * It implements visibility, writes and results by itself, and shares only the types and some helpers of `domain`.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { Reason } from "../domain/MemoryError.ts"
@@ -18,7 +18,7 @@ import type { Neighbours, Provenance } from "../storage/MemoryStore.ts"
 interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
-  /** Key for kinds that deduplicate: a draft without id is a duplicate of the first live record with the same key. */
+  /** Key for kinds that deduplicate: a draft without an id is a duplicate of the first live record with the same key. */
   readonly says: string | undefined
 }
 /** Revisions of each record, newest first. */
@@ -33,14 +33,14 @@ export interface Options {
   readonly trash: number
 }
 
-/** The reason for which a batch was refused; it changed nothing. */
+/** The reason why a batch was rejected; it changed nothing. */
 export interface Refused {
   readonly refused: Reason
 }
 
 /** The operations of a store, on the model. */
 export interface Model {
-  /** Applies a batch. `minted` are the ids that the real store minted, in order, since the model has no randomness. */
+  /** Applies a batch. `minted` are the ids that the real store generated, in order, since the model has no randomness. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -49,10 +49,10 @@ export interface Model {
     minted: ReadonlyArray<MemoryId>
   ) => ReadonlyArray<Applied> | Refused
   readonly get: (viewer: Viewer.Any, id: MemoryId, now: number) => MemoryRecord | undefined
-  /** Returns all records of the filter, without limit and cursor. */
+  /** Returns all records that match the filter, without limit and cursor. */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
-  /** Explains a query without text. */
+  /** Explains the absence of a record from a query without text. */
   readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
   readonly links: (viewer: Viewer.Any, id: MemoryId, now: number) => Neighbours
   readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
@@ -71,7 +71,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
     return row && (isSystem(viewer) || isThere(viewer, row, now)) ? row.record : undefined
   }
   const list: Model["list"] = (viewer, filter, now) =>
-    Array.from(of(viewer).values(), ([row]) => row!) // never empty
+    Array.from(of(viewer).values(), ([row]) => row!) // no list of revisions is empty
       .filter((row) =>
         filter.forgotten === true
           ? isInTrash(viewer, row, now) && matches(filter, undefined)(row.record)
@@ -82,14 +82,14 @@ export const make = ({ history, kinds, trash }: Options): Model => {
 
   return {
     apply(viewer, mutations, provenance, now, minted) {
-      const rows: Rows = new Map(of(viewer)) // lists are replaced, never changed: a refusal drops the copy
+      const rows: Rows = new Map(of(viewer)) // the lists in the map are immutable, so a rejected batch just drops this copy
       const applied: Array<Applied> = []
       const ids = minted.slice()
       let isUnusable = false
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && hides(rows, viewer, claimed)) {
-          rows.delete(claimed) // told at the end: any other refusal is that of an id that is free
+          rows.delete(claimed) // reported last: other rejections must not depend on it
           isUnusable = true
         }
         const result = step(rows, viewer, mutation, provenance, now, ids)
@@ -118,7 +118,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       return place < 0 ? "filtered" : place < (filter.limit ?? 20) ? "hit" : "beyond_limit"
     },
     links(viewer, id, now) {
-      const seen = Array.from(of(viewer).values(), ([row]) => row!) // never empty
+      const seen = Array.from(of(viewer).values(), ([row]) => row!) // no list of revisions is empty
         .filter((row) => isThere(viewer, row, now) && !isExpired(row.record, now) && matches({}, now)(row.record))
         .map(({ record }) => record)
         .sort(byRecency)
@@ -157,7 +157,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
     minted: Array<MemoryId>
   ): Applied | Refused {
     const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
-    const id = named ?? minted.shift()! // one per draft without an id
+    const id = named ?? minted.shift()! // `minted` has an id for each draft without one
     const row = named === undefined ? undefined : rows.get(id)?.[0]
     const visible = row !== undefined && sees(viewer, row.record.scope)
     const there = visible && isThere(viewer, row, now)
@@ -255,7 +255,7 @@ const hides = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
-/** Returns the key of a record's uses. It includes the scope, so that a record of another scope under the id starts at 0. */
+/** Returns the key of a record's uses. It includes the scope, so that a record of another scope with the same id starts at 0. */
 const useOf = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
@@ -269,7 +269,7 @@ const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: num
       ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // null clears a field
       summary: derived ? deriveSummary(named.body ?? old.body) : named.summary ?? old.summary,
       summaryDerived: derived ? true : undefined,
-      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // the worse of two
+      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // the less trusted of both
       updatedAt: now,
       revision: old.revision + 1
     }),
@@ -288,7 +288,7 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
   return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
 }
 
-/** Returns the trust of a write: a user's record in a scope without a user has trust 2 at best, instructions excepted. */
+/** Returns the trust of a write: what a viewer with a user writes into a scope without a user has at least level 2, except instructions. */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
     (scope !== "global" && scope.userId !== undefined)
@@ -297,22 +297,22 @@ const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 
 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 
-/** Whether list, search and writes see a row. System sees expired ones, but no tombstone. */
+/** Whether a viewer's list, search and writes see a row. System also sees expired rows, but no tombstones. */
 const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
 
-/** Whether a row is forgotten and can be restored. System sees rows that it alone can restore, too. */
+/** Whether a row is forgotten and the viewer can restore it. System also sees rows that only System can restore. */
 const isInTrash = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   forgotten && sees(viewer, record.scope) &&
   (isSystem(viewer) || (!isExpired(record, now) && record.source.origin !== "instructions"))
 
-/** Whether the revision began a record: it is not an edit, and repeats no earlier one. */
+/** Whether a revision began a record: it is neither an edit nor a copy of an earlier revision. */
 const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
   const content = (record: MemoryRecord) => canonicalJson({ ...record, revision: undefined })
   return record.updatedAt === undefined && earlier.every((row) => content(row.record) !== content(record))
 }
 
-/** Whether a row passes the filter. System sees records that are not valid now, too, unless it asks for a time. */
+/** Whether a row passes the filter. System also sees records that are not valid now, unless the filter gives a time. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
   matches(filter, isSystem(viewer) ? undefined : now)(record)
 
@@ -330,14 +330,14 @@ const said = (
 }
 
 const speaker = (rows: Rows, text: string, now: number): MemoryRecord | undefined =>
-  Array.from(rows.values(), ([row]) => row!) // never empty
+  Array.from(rows.values(), ([row]) => row!) // no list of revisions is empty
     .filter(({ forgotten, record, says }) =>
       says === text && !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
     )
     .map(({ record }) => record)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
-/** Keeps the first link of each end and type. Names are compared in lower case, which is enough here. */
+/** Keeps the first link of each target and type. Names are compared in lower case, which suffices for the generated texts. */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)
   const isNear = ({ scope }: MemoryRecord) => canonicalJson(scope) === canonicalJson(record.scope)
@@ -353,4 +353,4 @@ const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): Memor
 }
 
 const clean = <A extends object>(fields: A): A =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // removes only optional fields

@@ -1,4 +1,4 @@
-/** Questions by vector, with a scripted embedder. Before a question, the vectors that the store waits for are attached. */
+/** Random vector searches, with a scripted embedder. Before a search, the store is given the vectors that it lacks. */
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
@@ -13,7 +13,7 @@ import { importance, kind, often, rarely, text } from "./World.ts"
 
 const { array, constantFrom, record, tuple } = FastCheck
 
-/** Returns the vector of a text: its counts of tea, of drinks and of water. Some texts have none. */
+/** Returns the vector of a text: how often it contains tea, drinks and water. Some texts have no vector. */
 const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
   const of = (word: string) => text.toLowerCase().split(word).length - 1
   return of("black") + of("sea") > 0 ? undefined : [of("tea"), of("drinks"), of("water") - of("green")]
@@ -50,12 +50,12 @@ const query: FastCheck.Arbitrary<MemoryQuery & { readonly embedding: { readonly 
     minImportance: rarely(importance)
   })
 
-/** The default analyzer of stores. */
+/** The analyzer that stores use by default. */
 const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** Generates questions by vector. Excludes the library's viewer, which sees expired records that may or may not have a vector. */
+/** Generates vector searches. Excludes the library's viewer, for which expired records with or without a vector would count. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,

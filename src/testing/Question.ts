@@ -1,6 +1,4 @@
-/**
- * Operations as questions that are put to a real store and to the model: the answers must be equal. Each operation has its own.
- */
+/** Operations that are run on a real store and on the model, to compare their results. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -18,25 +16,25 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** Name of an id: text for one of the author's own, n for the n-th that the store minted. */
+/** Name of an id: a string for one that the test chose, n for the n-th that the store generated. */
 export type Name = string | number
-/** Returns the id of a name. */
+/** Returns the id for a name. */
 export type Resolve = (name: Name) => MemoryId
 
-/** The answer of a store to a question. */
+/** The result of an operation on a store. */
 export interface Answer<out Whole = unknown> {
   readonly whole: Whole
-  /** Part of the answer that a model can predict. Default: all of it. */
+  /** Part of the result that a model can predict. Default: the whole result. */
   readonly gist?: unknown
 }
 
-/** A question to a store and to the model, whose gists must agree. */
+/** An operation to run on a store and on the model; the gists of both results must be equal. */
 export interface Question {
   readonly viewer: Viewer.Any
-  /** Text of the question, for the message of a failure. */
+  /** Description of the operation, for the message of a failure. */
   readonly text: string
   readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
-  /** Returns the gist that the model expects. Receives the store's gist, since it holds the minted ids. */
+  /** Returns the gist that the model predicts. It is given the store's gist, since that contains the generated ids. */
   readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
 }
 
@@ -44,11 +42,11 @@ const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } 
 
 export { viewer }
 
-/** A mutation whose id is replaced by a name; only a put may have none. */
+/** A mutation whose id is replaced by a name; only a Put may have none. */
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
-/** Generates mutations. `putNames` are the ids that a put may claim; default `name`. */
+/** Generates mutations. `putNames` are the ids that a Put may use; default `name`. */
 export const mutation = (
   name: FastCheck.Arbitrary<Name>,
   putNames: FastCheck.Arbitrary<Name> = name
@@ -61,7 +59,7 @@ export const mutation = (
     record({ _tag: constant("Restore" as const), name, revision: integer({ min: 0, max: 4 }), ifRevision: revision })
   )
 
-/** Puts the ids of names into a mutation. */
+/** Replaces the name in a mutation by its id. */
 export const resolved = (resolve: Resolve) => (mutation: Named<MemoryMutation>): MemoryMutation =>
   mutation._tag === "Put"
     ? {
@@ -87,29 +85,29 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
   limit: often(integer({ min: 1, max: 4 }))
 })
 
-/** The default analyzer of stores. */
+/** The analyzer that stores use by default. */
 const analyzer = Analyzer.make()
 
-/** Returns a key that is equal for records with short texts that fold into one another. */
+/** Returns a key that is equal for records with short texts that a search would fold into one. */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
 /** Options of `make`. */
 export interface Options {
   readonly viewer: FastCheck.Arbitrary<Viewer.Any>
-  /** Ids that reads and changes are about. */
+  /** Ids that reads and changes refer to. */
   readonly names: FastCheck.Arbitrary<Name>
-  /** Ids that a put may claim. Default `names`. */
+  /** Ids that a Put may use. Default `names`. */
   readonly putNames?: FastCheck.Arbitrary<Name> | undefined
 }
 
-/** Generates names of either sort. */
+/** Generates names, strings as well as numbers. */
 export const names: FastCheck.Arbitrary<Name> = oneof<Array<FastCheck.Arbitrary<Name>>>(
   constantFrom("a", "b", "c"),
   integer({ min: 0, max: 9 })
 )
 
-/** Generates questions: half of them batches, half reads and touches. */
+/** Generates operations: half of them batches, half reads and touches. */
 export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Arbitrary<Question> => {
   const provenance: FastCheck.Arbitrary<Provenance> = record({
     origin: rarely(constantFrom("agent" as const, "instructions" as const)),
@@ -201,7 +199,7 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
   return oneof({ weight: reads.length, arbitrary: apply }, ...reads.map((arbitrary) => ({ weight: 1, arbitrary })))
 }
 
-/** Generates the questions that only the library itself asks. */
+/** Generates operations that only the library itself performs. */
 export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Question>>(
   {
     viewer: Viewer.system(),
@@ -217,7 +215,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Puts a question to a store; returns the answer in plain JSON. A refusal is an answer, too, with its reason as gist. */
+/** Runs an operation on a store; returns the result as plain JSON. A failure is a result, too, with its reason as gist. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
@@ -227,17 +225,17 @@ export const put = (question: Question, store: Service, resolve: Resolve): Effec
     })
   })
 
-/** Returns the gist that a model expects, in plain JSON. */
+/** Returns the gist that the model predicts, as plain JSON. */
 export const expected = (question: Question, model: Model, resolve: Resolve, gist: unknown): Effect.Effect<unknown> =>
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 
-/** The ids that a store has minted so far. */
+/** The ids that a store has generated so far. */
 export interface MintedIds {
-  /** Returns the id of a name. A number is taken modulo the number of minted ids. */
+  /** Returns the id for a name. A number is taken modulo the number of generated ids. */
   readonly resolve: Resolve
-  /** Remembers the ids that an answer shows to be minted. */
+  /** Records the ids that a result shows to be generated. */
   readonly learn: (answer: Answer) => void
-  /** Returns the JSON of a value, with minted ids replaced by their numbers. */
+  /** Returns the JSON of a value, with generated ids replaced by their numbers. */
   readonly anonymous: (answer: unknown) => string
 }
 
@@ -248,7 +246,7 @@ export const mintedIds = (): MintedIds => {
     resolve: (name) => typeof name === "string" ? id(name) : minted[name % minted.length] ?? id("nobody"),
     learn({ whole }) {
       if (!Array.isArray(whole)) return
-      for (const { id, outcome } of whole as ReadonlyArray<Partial<Applied>>) { // only items of `apply` have an outcome
+      for (const { id, outcome } of whole as ReadonlyArray<Partial<Applied>>) { // only results of `apply` have an outcome
         if (outcome === "created" && id !== undefined && !minted.includes(id) && !own.includes(id)) minted.push(id)
       }
     },

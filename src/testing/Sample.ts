@@ -1,4 +1,4 @@
-/** Sample viewers and drafts, and shorthands for the operations of a store, as the laws use them. */
+/** Sample viewers and drafts, and shorthands for operations of a store, for use in the laws. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -39,7 +39,7 @@ export const put = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(store.put(viewer, [draft], provenance), ([put]) => put!.record)
 
-/** Gets one record; `undefined` if there is none, since chai takes any two `Option`s for equal. */
+/** Gets one record; `undefined` if there is none. Not an `Option`, since chai considers any two `Option`s equal. */
 export const get = (
   store: Service,
   viewer: Viewer.Any,
@@ -47,7 +47,7 @@ export const get = (
 ): Effect.Effect<MemoryRecord | undefined, MemoryError> =>
   Effect.map(store.get(viewer, [id]), ([found]) => Option.getOrUndefined(found!))
 
-/** Gets one record; fails the law if there is none. */
+/** Gets one record; fails the test if there is none. */
 export const the = (
   store: Service,
   viewer: Viewer.Any,
@@ -55,11 +55,11 @@ export const the = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(get(store, viewer, id), (record) => record ?? assert.fail("the record is gone"))
 
-/** Returns the reason for which a record is absent from a query, or `hit`. */
+/** Returns the reason why a record is absent from the results of a query, or `hit`. */
 export const whyNot = (store: Service, viewer: Viewer.Any, id: MemoryId.MemoryId, query: MemoryQuery) =>
   Effect.map(store.whyNot(viewer, id, query), Option.getOrElse(() => "hit" as const))
 
-/** Returns the bodies of a list, in its order. */
+/** Returns the bodies of the listed records, in order. */
 export const listed = (store: Service, viewer: Viewer.Any, filter: MemoryFilter = {}) =>
   Effect.map(store.list(viewer, filter), ({ items }) => items.map(({ body }) => body))
 

@@ -1,4 +1,4 @@
-/** Generators of a small world for questions: few words, ids and scopes, so that random values often collide. */
+/** Generators with few words, ids and scopes, so that random values often collide. */
 import * as FastCheck from "effect/FastCheck"
 import type { Draft, Patch } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
@@ -7,10 +7,10 @@ import { id } from "./Sample.ts"
 
 const { array, constant, constantFrom, integer, oneof, record } = FastCheck
 
-/** Generates a value one time in six, else `undefined`. */
+/** Generates a value with probability 1/6, else `undefined`. */
 export const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
   oneof({ weight: 5, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
-/** Generates a value every second time, else `undefined`. */
+/** Generates a value with probability 1/2, else `undefined`. */
 export const often = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
   oneof({ weight: 1, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
 
@@ -52,10 +52,10 @@ export const importance = constantFrom(0, 0.2, 0.5, 1)
 export const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
 /** Generates times, epoch milliseconds. */
 export const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
-/** Generates expected revisions, rarely one. */
+/** Generates expected revisions with probability 1/6, else `undefined`. */
 export const revision = rarely(integer({ min: 0, max: 5 }))
 
-/** Generates viewers, of two tenants and of every reach. */
+/** Generates viewers, of two tenants and with every reach. */
 export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
   Viewer.make({ userId: "ada" }),
   Viewer.make({ userId: "bob" }),

@@ -1,4 +1,6 @@
-/** The exports of ChatGPT and Claude, `conversations.json`, as threads: one for each conversation, named after its id there. */
+/**
+ * Reads the exports of ChatGPT and Claude, `conversations.json`, as threads: one for each conversation, named after its id in the export.
+ */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import type { Message } from "../domain/Message.ts"
@@ -31,7 +33,7 @@ const readNode = Schema.decodeUnknownEither(Node)
 const roles: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"])
 const isRole = (role: string): role is Message["role"] => roles.has(role)
 
-/** Decodes the export of ChatGPT: of each conversation the branch that was shown last; messages of other branches are left out. */
+/** Decodes an export of ChatGPT. A conversation may have several branches; only the one that was shown last is read. */
 export const decodeChatGpt: Decoder = (text) =>
   Either.flatMap(readChats(text), (chats) => {
     const items = chats.flatMap((value, n): ReadonlyArray<Item> => {
@@ -92,7 +94,7 @@ const readConversations = json(List, "this is no conversations.json of Claude: e
 const readConversation = Schema.decodeUnknownEither(Conversation)
 const readAnswer = Schema.decodeUnknownEither(Answer)
 
-/** Decodes the export of Claude. Attached files, uses of tools and thoughts are left out. */
+/** Decodes an export of Claude. Attached files, tool calls and thinking are left out. */
 export const decodeClaude: Decoder = (text) =>
   Either.flatMap(readConversations(text), (conversations) => {
     const items = conversations.flatMap((value, n): ReadonlyArray<Item> => {
@@ -134,7 +136,7 @@ const thread = (name: string, place: string, messages: ReadonlyArray<Message>): 
       messages
     }]
 
-/** Refuses a file in which nothing is a conversation. */
+/** Rejects a file that contains no conversation at all. */
 const known = (items: ReadonlyArray<Item>, otherwise: string): Either.Either<ReadonlyArray<Item>, string> =>
   items.length > 0 && items.every((item) => item._tag === "Skip" && item.reason.startsWith("no conversation"))
     ? Either.left(otherwise)

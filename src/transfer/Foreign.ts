@@ -1,10 +1,10 @@
 /**
- * Reads memories of other systems into a store. A decoder turns text into items; `apply` writes them.
+ * Imports memories of other systems into a store. A decoder turns text into items; `apply` writes them.
  *
  * Laws:
- * - Ids are derived from the system and the id there: importing again changes nothing, and an import that was interrupted goes on.
- * - A record that is there stays as it is, whether it was edited or forgotten since. A thread gets the messages that it lacks.
- * - What cannot be carried over is counted by reason, with places. No error quotes what a file says.
+ * - Record ids are derived from the system's name and its own ids: a repeated import changes nothing, and resumes an interrupted one.
+ * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread gets the messages that it lacks.
+ * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -26,7 +26,7 @@ import { makeTenantLocks } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import * as Skipped from "./Skipped.ts"
 
-/** An item that a decoder finds: a record, the messages of a conversation, or what it cannot carry over. */
+/** An item that a decoder finds: a record, the messages of a conversation, or something that it cannot import. */
 export type Item =
   | { readonly _tag: "Draft"; readonly place: string; readonly draft: Draft & { readonly id: MemoryId.MemoryId } }
   | {
@@ -37,11 +37,11 @@ export type Item =
   }
   | { readonly _tag: "Skip"; readonly place: string; readonly reason: string }
 
-/** The settings of a decoder, beside the text. */
+/** The settings of a decoder. */
 export interface Context {
-  /** The scope of what names nobody. */
+  /** Scope of the items that name no user, agent or run. */
   readonly scope: MemoryScope
-  /** Whether the ids that the file names are overruled by `scope`. Default false. */
+  /** Whether `scope` replaces the ids that the file names. Default false. */
   readonly overrules?: boolean | undefined
 }
 
@@ -51,25 +51,25 @@ export interface File {
   readonly text: string
 }
 
-/** Reads one text. Fails with a sentence where the text is not of the format at all. */
+/** Decodes one text. Fails with a sentence if the text is not of the format at all. */
 export type Decoder = (text: string, context: Context) => Either.Either<ReadonlyArray<Item>, string>
-/** Reads the files of a folder. */
+/** Decodes the files of a folder. */
 export type FolderDecoder = (files: ReadonlyArray<File>, context: Context) => ReadonlyArray<Item>
 
-/** Makes an item of what is left out. */
+/** Makes an item for something that cannot be imported. */
 export const skip = (reason: string, place: string): Item => ({ _tag: "Skip", reason, place })
 
-/** The fields of a record that a decoder gives. */
+/** The fields of a record that a decoder supplies. */
 export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "body">> {
   readonly system: string
-  /** The id there. */
+  /** The id in the other system. */
   readonly reference: string
   readonly kind: string
   readonly body: string
   readonly id?: MemoryId.MemoryId | undefined
 }
 
-/** Makes an item of a record: with a derived id, tags that are legal, and a summary that is. */
+/** Makes an item for a record: derives the id, and corrects invalid tags and an invalid summary. */
 export const record = (
   { id, reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
@@ -101,13 +101,13 @@ export const json = <A, I>(schema: Schema.Schema<A, I>, otherwise: string) => {
     Either.mapLeft(decode(text.replace(/^\ufeff/, "")), () => otherwise)
 }
 
-/** Reads a time: an ISO date, or seconds since the epoch. Returns epoch milliseconds, or nothing where it is none. */
+/** Reads a time: an ISO date, or seconds since the epoch. Returns epoch milliseconds; `undefined` if it is no valid time. */
 export const timeOf = (time: string | number | null | undefined): number | undefined => {
   const millis = typeof time === "number" ? Math.floor(time * 1_000) : typeof time === "string" ? Date.parse(time) : NaN
   return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined
 }
 
-/** Makes a message of what another system kept. */
+/** Makes a message from the fields of another system. */
 export const message = (
   role: Message["role"],
   content: string,
@@ -123,31 +123,31 @@ export const message = (
 
 /** The outcome of an import. */
 export interface Report {
-  /** Records that were created. */
+  /** Number of records that were created. */
   readonly created: number
-  /** Records that were there, forgotten ones among them. */
+  /** Number of records that already existed, forgotten ones included. */
   readonly present: number
   readonly threads: number
-  /** Messages that were appended. */
+  /** Number of messages that were appended. */
   readonly messages: number
   readonly skipped: ReadonlyArray<Skipped.Skipped>
 }
 
 /** Options of `apply`. */
 export interface Options {
-  /** Runs after each batch with the number of items that are done. */
+  /** Called after each batch with the number of processed items. */
   readonly onProgress?: ((done: number) => Effect.Effect<void>) | undefined
 }
 
 type DraftItem = Extract<Item, { readonly _tag: "Draft" }>
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Records that are written in one batch, and messages that are appended in one. */
+/** Largest number of records, and of messages, that are written in one batch. */
 const batch = 100
 
 /**
- * Writes items: records by their own scopes, with origin `import` and trust 2, past the viewer; threads for the viewer. Fails with
- * `unsupported` where the store has no rows of its own or takes no writes.
+ * Writes items: records into their own scopes on behalf of the library, with origin `import` and trust 2; threads on behalf of the viewer.
+ * Fails with `unsupported` if the store gives no access to its rows or takes no writes.
  */
 export const apply = Effect.fn("Foreign.apply")(
   function*(
@@ -156,7 +156,7 @@ export const apply = Effect.fn("Foreign.apply")(
     items: ReadonlyArray<Item>,
     options: Options = {}
   ): Effect.fn.Return<Report, MemoryError.MemoryError> {
-    const side = yield* targetOf(store, { unredacted: true }) // `put` redacts
+    const side = yield* targetOf(store, { unredacted: true }) // the import goes through `put`, which redacts
     const { tenant } = viewer
     const skipped = Skipped.make()
     const locks = makeTenantLocks()
@@ -171,7 +171,7 @@ export const apply = Effect.fn("Foreign.apply")(
         if (Either.isRight(outcome)) report.created += drafts.length
         else if (!refusals.has(outcome.left.reason)) return yield* outcome.left
         else if (drafts.length > 1) yield* Effect.forEach(drafts, (draft) => put([draft]), { discard: true })
-        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // there is one
+        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // `drafts` has exactly one
       })
 
     const putNew = (drafts: ReadonlyArray<DraftItem>) =>
@@ -217,7 +217,7 @@ export const apply = Effect.fn("Foreign.apply")(
   }
 )
 
-/** Reasons for which a record is left out, and the rest is written. */
+/** Reasons of errors for which a record is skipped; any other error ends the import. */
 const refusals: ReadonlySet<string> = new Set([
   "invalid_draft",
   "invalid_id",
@@ -226,6 +226,6 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/** Returns the value as an object of JSON without what JSON cannot hold; nothing where it is none. */
+/** Returns the value as a JSON object, without parts that are not JSON; `undefined` if it is no object. */
 export const objectOf = (value: unknown): Payload.JsonObject | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(Payload.JsonObject)(value))

@@ -1,6 +1,6 @@
 /**
- * Items of a store of LangGraph: an array of JSON, or a line for each, of `namespace`, `key` and `value`. They become entries of
- * `KeyValueMemory`, whose namespace is the path joined by `/`.
+ * Reads the items of a LangGraph store: objects with `namespace`, `key` and `value`, as a JSON array or one per line. They become entries
+ * of `KeyValueMemory`; its namespace is the path of theirs, joined by `/`.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

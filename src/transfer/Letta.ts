@@ -1,6 +1,7 @@
 /**
- * Agent files of Letta (`.af`), of one agent or of several. Blocks of core memory become notes, the block's label a tag; archival passages
- * become semantic records; messages of an agent become a thread. Agents keep their ids as scopes, unless the import names one.
+ * Reads agent files of Letta (`.af`), of one agent or of several. Blocks of core memory become notes, with the block's label as a tag;
+ * archival passages become semantic records; messages of an agent become a thread. An agent's id becomes the scope, unless the import names
+ * one.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

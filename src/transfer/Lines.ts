@@ -1,14 +1,14 @@
-/** Splits bytes into lines of UTF-8, each of bounded length, with the number of the line. What follows an overlong line is read on. */
+/** Splits bytes into numbered lines of UTF-8, each of bounded length. An overlong line is skipped, and reading goes on after it. */
 import * as Chunk from "effect/Chunk"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 
-/** A line, or why it could not be read. */
+/** A line, or the reason why it could not be read. */
 export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
 
-/** Longest line in bytes, unless told otherwise: twenty revisions of the longest bodies, escaped, fit. */
+/** Default of the longest line, in bytes: room for a record with twenty revisions of the longest body, escaped. */
 export const longestLine = 134_217_728
 
 const lineFeed = 10
@@ -16,7 +16,7 @@ const carriageReturn = 13
 
 /**
  * Splits a stream of bytes at line feeds. Empty lines are left out, but counted; a carriage return before a line feed, and a byte order
- * mark at the beginning, are dropped. Memory: the longest line, at most `longest` bytes, and one piece of the source.
+ * mark at the beginning, are dropped. Memory use: the longest line, at most `longest` bytes, and one chunk of the source.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>
@@ -39,7 +39,7 @@ export const split =
           const line = number === 1 && text.startsWith("\ufeff") ? text.slice(1) : text
           return line.trim() === "" ? undefined : { _tag: "Line", number, text: line }
         } catch {
-          return { _tag: "Bad", number, reason: "not UTF-8" } // a fatal decoder throws for nothing else
+          return { _tag: "Bad", number, reason: "not UTF-8" } // a fatal decoder throws only for this
         }
       }
 
@@ -52,7 +52,7 @@ export const split =
           from = at + 1
         }
         if (from < piece.length) {
-          const rest = piece.slice(from) // a copy: the source may fill its buffer again
+          const rest = piece.slice(from) // copied, since the source may reuse its buffer
           length += rest.length
           if (length <= longest) parts.push(rest)
           else parts = []

@@ -1,6 +1,6 @@
 /**
- * The file of the reference server of MCP for memory: a line of JSON for each entity, with its observations, and for each relation.
- * Entities become entities of `GraphMemory`, their observations the body, relations links.
+ * Reads the file of MCP's reference server for memory: one line of JSON for each entity, with its observations, and for each relation.
+ * Entities become entities of `GraphMemory` with the observations as their body, relations become links.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -24,7 +24,7 @@ const Relation = Schema.Struct({
 })
 const read = json(Schema.Union(Entity, Relation), "neither an entity nor a relation")
 
-/** Decodes the file. Observations of an entity that has several lines are joined. */
+/** Decodes the file. If an entity has several lines, their observations are joined. */
 export const decode: Decoder = (text, context) => {
   const items: Array<Item> = []
   const entities = new Map<

@@ -1,4 +1,4 @@
-/** The memories of mem0, as its `get_all` and its exports give them: an array, or an object with `results` or `memories`. */
+/** Reads the memories of mem0, as its `get_all` and its exports return them: an array, or an object with `results` or `memories`. */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { MemoryScope } from "../domain/MemoryScope.ts"

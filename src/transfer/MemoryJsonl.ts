@@ -1,13 +1,13 @@
 /**
- * A store as lines of JSON: every record with its kept revisions, tombstones, uses and vectors, and every thread with its messages. Use
- * it for a backup, to move a store, or to give a person everything about them. `docs/transfer.md` describes the lines.
+ * Exports a store to lines of JSON and imports them: every record with its kept revisions, tombstones, uses and vectors, and every thread
+ * with its messages. Use it for a backup, to move a store, or to give a person all data about them. `docs/transfer.md` describes the lines.
  *
  * Laws:
- * - A file that was read into an empty store is written by that store again, byte for byte.
- * - Reading a file again changes nothing. Reading that was interrupted goes on when it is run again, and ends in the same state.
- * - No record of the store is overwritten: one that has another past there is left out, and reported.
- * - A damaged line is left out and reported, and the rest is read. A file of another format or of a newer version changes nothing.
- * - Memory is bounded by the longest line and the size of a batch, whatever the length of the file.
+ * - If a file is read into an empty store and exported again, the new file is the same, byte for byte.
+ * - Reading a file again changes nothing. An interrupted read is resumed by running it again, and ends in the same state.
+ * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported.
+ * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
+ * - Memory use is bounded by the longest line and the size of a batch, whatever the length of the file.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -46,25 +46,25 @@ export { write, type WriteOptions } from "./MemoryJsonl/Writer.ts"
 
 /** Options of `read`. */
 export interface ReadOptions {
-  /** Tenants to read; lines of others are left out. Default: all. */
+  /** Tenants to read; lines of other tenants are skipped. Default: all. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Records of a transaction, at most: 1..1,000, default 100. */
+  /** Largest number of records per transaction: 1..1,000, default 100. */
   readonly batch?: number | undefined
-  /** Longest line in bytes; a longer one is left out. Default 134,217,728. */
+  /** Longest line in bytes; longer lines are skipped. Default 134,217,728. */
   readonly longestLine?: number | undefined
-  /** Whether records go as they are into a store that redacts what is written. Default false: it is refused. */
+  /** Whether to write records unredacted into a store that redacts its writes. Default false: the read is then rejected. */
   readonly unredacted?: boolean | undefined
-  /** Runs after each batch with the counts so far; the reading waits for it. */
+  /** Called after each batch with the counts so far; reading waits for it. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
 /** The outcome of `read`. */
 export interface ReadReport extends Counts {
-  /** Revisions, vectors, uses and messages that were written. 0: the store had everything. */
+  /** Number of revisions, vectors, uses and messages that were written; 0 if the store already had everything. */
   readonly written: number
-  /** Whether the file has its last line, and nothing was lost on the way: else its end may be missing. */
+  /** Whether the last line of the file was read. If not, the file may be truncated. */
   readonly complete: boolean
-  /** Lines that were left out, by reason. */
+  /** Skipped lines, by reason. */
   readonly skipped: ReadonlyArray<Skipped.Skipped>
 }
 
@@ -95,13 +95,13 @@ interface Job {
   isEnded: boolean
 }
 
-/** Length of the lines of a batch, in UTF-16 units, from which on it takes no further line. */
+/** Length of the lines of a batch, in UTF-16 units, at which the batch is full. */
 const mostText = 4_000_000
 
 /**
- * Reads a file of `write` into a store, past viewers, validation and policies: it is for the operator of the store. Fails with
- * `unsupported` where the first line is not that of a format and version that is known, before anything is written, and where the store
- * takes no writes, has no rows of its own, or redacts.
+ * Reads a file of `write` into a store, without the checks of viewers, validation and policies: it is for the operator of the store. Fails
+ * with `unsupported`, before anything is written, if the first line is not of a known format and version, and if the store takes no writes,
+ * gives no access to its rows, or redacts.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(
@@ -118,7 +118,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
       written: 0,
       isEnded: false
     }
-    yield* Copy.writerOf(sourceOf([]), store, options) // refused before the first line is read
+    yield* Copy.writerOf(sourceOf([]), store, options) // fails before the first line is read
     let isBegun = false
     const entries = bytes.pipe(
       Lines.split(options.longestLine),
@@ -131,7 +131,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
     )
     yield* entries.pipe(
       Stream.transduce(Sink.foldWeighted({
-        initial: [] as ReadonlyArray<Entry>, // the cast: else the type of an empty array
+        initial: [] as ReadonlyArray<Entry>, // the cast prevents the type of an empty array
         maxCost: mostText,
         cost: (_, entry: Entry) =>
           Math.max(Math.ceil(mostText / (options.batch ?? 100)), entry._tag === "End" ? 0 : entry.size),
@@ -167,7 +167,7 @@ const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.Me
 const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
 const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
 
-/** Reads a line. Returns nothing, and takes note, where it is damaged or left out. */
+/** Decodes a line. If it is damaged or not wanted, counts it as skipped and returns `undefined`. */
 const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined => {
   const place = `line ${line.number}`
   const skip = (reason: string) => {
@@ -187,7 +187,7 @@ const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined
   return entry === undefined ? skip("the line is damaged") : { _tag: "Record", place, tenant, entry, size }
 }
 
-/** Returns the record of a line, unless its revisions are not those of one record in order. */
+/** Returns the record of a line; `undefined` if its revisions are not those of one record in order. */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
 ): RecordEntry | undefined => {
@@ -234,13 +234,13 @@ const writeEntries = (job: Job, batch: ReadonlyArray<Entry>): Effect.Effect<void
     yield* flush
   })
 
-/** Writes records of one tenant, each id once. Where one is refused, the others are written one by one. */
+/** Writes records of one tenant with distinct ids. If the batch is rejected, writes them one by one. */
 const writeRecords = (
   job: Job,
   records: ReadonlyArray<Extract<Entry, { readonly _tag: "Record" }>>
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const { tenant } = records[0]! // the caller has one at least
+    const { tenant } = records[0]! // callers pass at least one
     const writer = yield* Copy.writerOf(sourceOf(records.map(({ entry }) => entry)), job.store, job.options)
     const there = yield* readRows(writer.to, tenant, records.map(({ entry }) => idOf(entry.lineage)))
     const open: Array<typeof records[number]> = []
@@ -263,10 +263,10 @@ const writeRecords = (
     const { left } = outcome
     if (!refusals.has(left.reason)) return yield* left
     if (open.length > 1) return yield* Effect.forEach(open, (record) => writeRecords(job, [record]), { discard: true })
-    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // there is one
+    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // `open` has exactly one
   })
 
-/** Reasons for which a record is left out and the rest read; any other one ends the reading. */
+/** Reasons of errors for which a record is skipped; any other error ends the read. */
 const refusals: ReadonlySet<string> = new Set([
   "conflict",
   "invalid_draft",
@@ -275,7 +275,7 @@ const refusals: ReadonlySet<string> = new Set([
   "path_escape"
 ])
 
-/** Some records as the source of a copy. */
+/** Makes the source of a copy from some records. */
 const sourceOf = (records: ReadonlyArray<RecordEntry>): Source => {
   const uses = new Map(records.map(({ lineage, uses }) => [idOf(lineage), uses]))
   return {

@@ -1,6 +1,6 @@
 /**
- * Folders of markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). A note is found by the name of its
- * file, so that `[[Name]]` leads to it.
+ * Reads folders of Markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). A note keeps the name of its
+ * file as its name, so that `[[Name]]` links to it.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -8,7 +8,7 @@ import * as Yaml from "yaml"
 import type * as Payload from "../domain/Payload.ts"
 import { type File, type FolderDecoder, type Item, objectOf, record, skip } from "./Foreign.ts"
 
-/** Decodes a folder of Obsidian. Tags of the frontmatter become tags, its other fields metadata; hidden folders are left out. */
+/** Decodes a folder of Obsidian. Tags of the frontmatter become tags, its other fields metadata; hidden folders are skipped. */
 export const decodeObsidian: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
     if (/(?:^|\/)\./.test(file.path)) return []
@@ -28,8 +28,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
   })
 
 /**
- * Decodes the memory of Claude Code. A file whose frontmatter names the type `user`, `feedback`, `project` or `reference` becomes a record
- * of that kind, any other one a `reference`. `MEMORY.md`, an index of the others, is left out.
+ * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
+ * that kind, any other file a `reference`. `MEMORY.md`, an index of the other files, is skipped.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
@@ -68,7 +68,7 @@ interface Note {
   readonly body: string
 }
 
-/** Splits a note into the fields of its frontmatter and its body. Frontmatter that is no YAML stays in the body. */
+/** Splits a note into the fields of its frontmatter and its body. Frontmatter that is not valid YAML stays in the body. */
 const read = ({ text }: File): Note => {
   const whole = text.replace(/^\ufeff/, "").toWellFormed()
   const [all, yaml] = /^---\r?\n([^]*?)\r?\n---[^\S\n]*(?:\n|$)/.exec(whole) ?? []

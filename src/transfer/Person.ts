@@ -1,11 +1,11 @@
 /**
- * Tells which rows belong to a person: records, tombstones and revisions of every scope that holds the user, and the library's own
- * rows about them, such as threads and messages to be extracted. A record of another scope that mentions the person does not.
+ * Decides which rows are a person's data: records, tombstones and revisions of every scope that has the user's id, and internal rows about
+ * the user, such as threads and messages that wait for extraction. A record of another scope that mentions the person is not.
  */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, isInternal, same } from "../domain/MemoryScope.ts"
 
-/** Tells whether a record belongs to a user. */
+/** Whether a record is the data of a user. */
 export const owns = (userId: string, { data, scope }: Pick<MemoryRecord, "data" | "scope">): boolean =>
   scope !== Global &&
   (isInternal(scope)

@@ -1,28 +1,28 @@
-/** Counts what a transfer could not carry over by reason, with the places of the first ones. Nothing of the contents is quoted. */
+/** Counts the items that a transfer skipped, by reason, with the places of the first ones. Their contents are never quoted. */
 import * as Schema from "effect/Schema"
 
-/** Schema of what was left out for one reason. */
+/** Schema of the items that were skipped for one reason. */
 export const Skipped = Schema.Struct({
-  /** The reason, in words. */
+  /** The reason, as a sentence. */
   reason: Schema.String,
   count: Schema.NonNegativeInt,
-  /** Places of the first ones, at most five: a line, a file, an id. */
+  /** Places of the first skipped items, at most five: lines, files or ids. */
   examples: Schema.Array(Schema.String)
 })
-/** A reason for which something was left out, and how often. */
+/** The items that were skipped for one reason. */
 export interface Skipped extends Schema.Schema.Type<typeof Skipped> {}
 
-/** A list of what was left out, to be added to. */
+/** A mutable list of skipped items. */
 export interface Tally {
   readonly add: (reason: string, place: string) => void
-  /** Returns what was left out, the most frequent reason first. */
+  /** Returns the skipped items, the most frequent reason first. */
   readonly all: () => ReadonlyArray<Skipped>
 }
 
 const mostExamples = 5
 const longestExample = 200
 
-/** Makes an empty list. Memory: five places for each reason. */
+/** Makes an empty list. Memory use: five places for each reason. */
 export const make = (): Tally => {
   const reasons = new Map<string, { count: number; readonly examples: Array<string> }>()
   return {

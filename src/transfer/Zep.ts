@@ -1,6 +1,6 @@
 /**
- * The graph of Zep or Graphiti: an object with `edges` or `facts`, and perhaps `nodes`, or an array of edges. Facts become semantic
- * records with the time in which they hold, nodes entities of `GraphMemory`, edges also links between them.
+ * Reads the graph of Zep or Graphiti: an object with `edges` or `facts`, and perhaps `nodes`, or an array of edges. Facts become semantic
+ * records with their time of validity, nodes become entities of `GraphMemory`, and edges also links between them.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -41,7 +41,7 @@ const read = json(
 const readEdge = Schema.decodeUnknownEither(Edge)
 const readNode = Schema.decodeUnknownEither(Node)
 
-/** Decodes the file. `valid_at` and `invalid_at` become those of the record; where they are absent, `created_at` and `expired_at`. */
+/** Decodes the file. `valid_at` and `invalid_at` become those of the record or, if absent, `created_at` and `expired_at` do. */
 export const decode: Decoder = (text, context) =>
   Either.flatMap(read(text), (file) => {
     const all = "length" in file ? { edges: file } : file

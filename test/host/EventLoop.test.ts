@@ -156,10 +156,10 @@ describe("EventLoop.LazyIndex", () => {
         const { index, rows, set } = made(aTurn / 2)
         for (let n = 0; n < count; n++) set(n, true)
         const fibers = [yield* Effect.fork(index.prepared), yield* Effect.fork(index.prepared)] as const
-        yield* Effect.sleep(0)
+        yield* EventLoop.turn
         for (const [at, [n, isThere, what]] of course.entries()) {
           set(n, isThere)
-          if (what === 0) yield* Effect.sleep(0)
+          if (what === 0) yield* EventLoop.turn
           if (what === 1 && at === 3) yield* Fiber.interrupt(fibers[0])
           if (what === 2 && at === 5) isOf(rows, index.build())
         }
@@ -175,7 +175,7 @@ describe("EventLoop.LazyIndex", () => {
       for (let n = 0; n < 100_000; n++) set(n, true)
       const fiber = yield* Effect.fork(index.prepared)
       for (const n of [0, 1, 99_998, 99_999, 200_000]) {
-        yield* Effect.sleep(0)
+        yield* EventLoop.turn
         set(n, false)
         set(n + 1, true)
         set(n + 1, n % 2 === 0)
@@ -190,7 +190,7 @@ describe("EventLoop.LazyIndex", () => {
       for (let n = 0; n < 10; n++) set(n, true)
       assert.isUndefined(index.known)
       let turns = 0
-      const other = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+      const other = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.turn, Effect.sync(() => turns++))))
       const first = yield* index.prepared
       assert.isAtLeast(turns, 8)
       yield* Fiber.interrupt(other)

@@ -1,5 +1,6 @@
 /** The inspector's page in a real browser, operated by keyboard only. */
 import { assert, describe, it } from "@effect/vitest"
+import axe from "axe-core"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -44,6 +45,23 @@ const hostileDraft: Draft = {
   links: [{ to: idOf(1), type: "<script>alert(3)</script>", weight: 1 }],
   source: { reference: "javascript:alert(4)" }
 }
+
+/** Views of the inspector, each with content. */
+const views = [
+  "search?q=coffee",
+  "timeline",
+  "prompt?q=tea",
+  "trash",
+  `record/${idOf(1)}`,
+  `record/${idOf(30)}`,
+  `graph/${idOf(1)}`
+]
+
+/** Script that runs axe in the page, and returns each violation with its element. */
+const run =
+  `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }).then(({ violations }) => ({
+  violations: violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 120) + " " + failureSummary))
+}))`
 
 describe("the inspector's page", () => {
   it.scopedLive("searches, opens, edits, shows the graph, forgets and restores by keyboard only", () =>
@@ -193,6 +211,26 @@ describe("the inspector's page", () => {
         await page.reload()
         assert.isTrue(await isDark())
       })
+    }))
+
+  it.scopedLive("meets WCAG 2.2 at level AA, contrast included, in every view, in both colour schemes and two widths", () =>
+    Effect.gen(function*() {
+      const { url } = yield* serving(ada, [...drafts, hostileDraft], ["--user", "ada"])
+      for (const colorScheme of ["light", "dark"] as const) {
+        for (const width of [380, 1000]) {
+          const { page, wrong } = yield* pageOf(url, { colorScheme, viewport: { width, height: 760 } })
+          for (const view of views) {
+            yield* Effect.promise(async () => {
+              await page.goto(`${url}/#/${view}`)
+              await page.locator("main[aria-busy=false]").waitFor()
+              await page.evaluate(axe.source) // not by a script tag, which the page's policy forbids
+              const { violations } = await page.evaluate<{ readonly violations: ReadonlyArray<string> }>(run)
+              assert.deepStrictEqual(violations, [], `${view}, ${colorScheme}, ${width} wide`)
+            })
+          }
+          assert.deepStrictEqual(wrong, [])
+        }
+      }
     }))
 
   it.scopedLive("asks for a token if one is needed, and keeps it for the tab only", () =>

@@ -47,11 +47,46 @@ describe("RecencyIndex", () => {
     for (let doc = 0; doc < count; doc++) {
       index.add(doc, { id: world.id(`${doc}`), createdAt: Math.floor(next() * 100) })
     }
+    let steps = 0
+    for (const work of index.sorting()) {
+      assert.isAtMost(work, 4_096)
+      steps++
+    }
+    assert.isAbove(steps, count / 1_024)
     const before = index.compared
     const all = index.all()
     assert.isAtMost(index.compared - before, 3 * count)
     const expected = Array.from({ length: count }, (_, doc) => doc).sort((a, b) => index.newestFirst(b, a))
     assert.deepStrictEqual(all, expected)
+  })
+
+  it("orders as sorting does if it is asked, or records are added, between two steps of its sorting", () => {
+    const { array, integer, property } = FastCheck
+    FastCheck.assert(
+      property(array(integer({ min: 0, max: 12 }), { maxLength: 40 }), (stops) => {
+        const index = new RecencyIndex()
+        const next = uniform(1)
+        let docs = 0
+        const add = (count: number) => {
+          for (const end = docs + count; docs < end; docs++) {
+            index.add(docs, { id: world.id(`${docs}`), createdAt: Math.floor(next() * 50) })
+          }
+        }
+        const isSorted = () => {
+          const all = Array.from({ length: docs }, (_, doc) => doc)
+          assert.deepStrictEqual(index.all(), all.sort((a, b) => index.newestFirst(b, a)))
+        }
+        add(5_000)
+        const steps = index.sorting()
+        for (const stop of stops) {
+          steps.next()
+          if (stop === 0) isSorted()
+          else if (stop < 3) add(700)
+        }
+        isSorted()
+      }),
+      { seed: 1, numRuns: 50 }
+    )
   })
 
   it("costs in proportion to the new records that are out of order, not to all records", () => {

@@ -32,7 +32,7 @@ export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
     include: [
-      "test/vault/{Kill,Crowd,Pause,Faults,ForeignNotes,Outbox,OutboxHeap,Reopen,EveryFile,EveryStep}.test.ts",
+      "test/vault/{Kill,Crowd,Pause,Faults,Writers,ForeignNotes,Outbox,OutboxHeap,Reopen,EveryFile,EveryStep}.test.ts",
       "test/sqlite/{Kill,Crowd,Damage,Feed,Transactions}.test.ts",
       "test/postgres/{Clusters,Concurrency,Injection,Instances}.test.ts",
       "test/sql/{Answers,Races}.test.ts",

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { atOnce } from "../../src/host/EventLoop.ts"
+import * as EventLoop from "../../src/host/EventLoop.ts"
 import { MemoryKind, MemoryRecord } from "../../src/index.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { Cache } from "../../src/storage/internal/MemoryEngine.ts"
@@ -14,7 +14,7 @@ const row = (record: MemoryRecord.MemoryRecord) => ({ record, forgotten: false }
 const made = () =>
   TenantIndex.make({ kinds: MemoryKind.Kinds.defaultValue(), analyzer: Analyzer.make(), embeddings: undefined })
 
-/** Text so long that indexing pauses after every third record. */
+/** Text so long that indexing pauses after every record. */
 const filler = " filler".repeat(9_000)
 
 describe("a TenantIndex that is built with yields", () => {
@@ -24,7 +24,7 @@ describe("a TenantIndex that is built with yields", () => {
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
       const first = yield* Effect.fork(tenantIndex.prepared)
       const second = yield* Effect.fork(tenantIndex.prepared)
-      yield* Effect.sleep(0)
+      yield* EventLoop.turn
       for (const n of [0, 7]) tenantIndex.set(id(`${n}`), row(record(`${n}`, `new${n}`)))
       for (const n of [1, 6]) tenantIndex.set(id(`${n}`), undefined)
       tenantIndex.set(id("8"), row(record("8", "new8")))
@@ -43,7 +43,7 @@ describe("a TenantIndex that is built with yields", () => {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
       const building = yield* Effect.fork(tenantIndex.prepared)
-      yield* Effect.sleep(0)
+      yield* EventLoop.turn
       const index = tenantIndex.index()
       assert.strictEqual(index.size, 4)
       yield* Fiber.join(building)
@@ -61,7 +61,7 @@ describe("a TenantIndex that is restored from bytes", () => {
   }
   const encodedOf = (tenantIndex: TenantIndex.TenantIndex) => {
     const steps = tenantIndex.encoded()
-    return steps && atOnce(steps).slice()
+    return steps && EventLoop.atOnce(steps).slice()
   }
   const change = (tenantIndex: TenantIndex.TenantIndex, n: number) => {
     tenantIndex.set(id(`${n}`), rowOf(n, "new"))
@@ -88,9 +88,9 @@ describe("a TenantIndex that is restored from bytes", () => {
       const waiting = yield* Effect.fork(tenantIndex.prepared)
       const other = yield* Effect.fork(tenantIndex.prepared)
       let turns = 0
-      const turning = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+      const turning = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.turn, Effect.sync(() => turns++))))
       for (const n of [2_007, 7, 19_007]) {
-        yield* Effect.sleep(0)
+        yield* EventLoop.turn
         for (const one of [tenantIndex, expected]) change(one, n)
       }
       yield* Effect.all([Fiber.join(waiting), Fiber.join(other)])
@@ -117,7 +117,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       const tenantIndex = filled()
       tenantIndex.restore(encoded.slice())
       const waiting = yield* Effect.fork(tenantIndex.prepared)
-      yield* Effect.sleep(0)
+      yield* EventLoop.turn
       for (const one of [tenantIndex, expected]) change(one, 7)
       assert.deepStrictEqual(answers(tenantIndex), answers(expected))
       assert.isFalse(tenantIndex.isBuilt())
@@ -138,7 +138,7 @@ describe("a TenantIndex that is restored from bytes", () => {
     assert.isUndefined(tenantIndex.encoded())
     const bytes = Uint8Array.of(1, 2, 3)
     tenantIndex.restore(bytes)
-    assert.strictEqual(atOnce(tenantIndex.encoded()!), bytes)
+    assert.strictEqual(EventLoop.atOnce(tenantIndex.encoded()!), bytes)
   })
 })
 
@@ -147,9 +147,9 @@ it.live("a TenantIndex of any size finds links with yields, including those of r
     const tenantIndex = made()
     for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
     let turns = 0
-    const other = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+    const other = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.turn, Effect.sync(() => turns++))))
     const asking = yield* Effect.fork(tenantIndex.links)
-    yield* Effect.sleep(0)
+    yield* EventLoop.turn
     tenantIndex.set(id("3"), row(record("Other", "[[Name 39]]")))
     tenantIndex.set(id("39"), undefined)
     tenantIndex.set(id("new"), row(record("New", "[[name  3]]")))

@@ -68,7 +68,7 @@ describe("concurrent writers of a vault", () => {
       const told = yield* listening(store)
       const expected: Array<string> = []
       const outcomes = { whole: 0, nothing: 0 }
-      for (let step = 0;; step += times(11, 1)) {
+      for (let step = 0;; step += times(29, 5)) {
         const victims = victimsOf(step)
         const batches = [0, 1, 2, 3, 4].map((n) => [`${step} ${n} left`, `${step} ${n} right`])
         const writers = yield* Effect.forEach(batches, (batch, n) =>

@@ -1,4 +1,7 @@
-/** Paths of the files of `MemoryFileCommands`. They are names and lead to no disk; a path outside of `/memories` is refused all the same. */
+/**
+ * Paths of the files of `MemoryFileCommands`. They are only names and lead to no disk; a path outside of `/memories` is rejected all the
+ * same.
+ */
 import * as Effect from "effect/Effect"
 import * as PromptText from "../../domain/PromptText.ts"
 import * as MemoryTool from "../../host/MemoryTool.ts"
@@ -7,8 +10,8 @@ import * as MemoryTool from "../../host/MemoryTool.ts"
 export const root = "/memories"
 
 /**
- * Returns a path in NFC without a slash at its end. Fails with `path_escape` for one that does not lie under `/memories`, whether
- * it says so plainly or encoded, and for names that a person could not read.
+ * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leaves `/memories`, be it
+ * plainly or percent-encoded, and if a name has characters that a person could not read.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")
@@ -23,7 +26,7 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
     ))
 }
 
-/** Whether a name stays one when it is decoded, up to three times. */
+/** Whether a segment of a path is still a plain name after up to three rounds of percent-decoding. */
 const isName = (name: string): boolean => {
   let decoded = name
   for (let n = 0; n < 4; n++) {

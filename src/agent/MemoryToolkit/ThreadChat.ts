@@ -1,4 +1,4 @@
-/** A chat of @effect/ai whose messages are kept in a thread, so that it goes on after a restart. */
+/** A chat of @effect/ai whose messages are stored in a thread, so that it can go on after a restart. */
 import * as AiError from "@effect/ai/AiError"
 import * as Chat from "@effect/ai/Chat"
 import * as Prompt from "@effect/ai/Prompt"
@@ -21,28 +21,30 @@ import * as Viewer from "../../domain/Viewer.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
-/** The thread of the chat that a tool is called by; undefined, the default, for none. A reference, so it never appears in `R`. */
+/**
+ * The thread of the chat from which a tool is called; undefined, the default, outside of a chat. A `Reference`, so that it never appears in
+ * `R`.
+ */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
 }) {}
 
 /** Options of `chat`. */
 export interface ChatOptions {
-  /** The system message before all others; it is not kept in the thread. Default: none. */
+  /** System message that is put before all others, and not stored in the thread. Default: none. */
   readonly system?: string | undefined
-  /** Tokens of earlier messages that the model is given, at four characters a token. Default 32,000. */
+  /** Budget for earlier messages in tokens, at four characters a token. Default 32,000. */
   readonly budget?: number | undefined
 }
 
 /**
- * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget.
- * Prompt and answer are appended to the thread in one batch, once the answer is whole: a process that dies meanwhile has kept
- * neither. If the consumer of a stream ends it early, the part that came is kept, without calls of tools that have no result yet.
- * Each call begins with the messages that the thread has by then, whoever appended them; a call that fails leaves nothing behind.
- * Cost: the messages within the budget are read for each call.
+ * Makes a chat for the current viewer on one of its threads. Each call gives the model the newest messages of the thread that fit into the
+ * budget, including those that others appended meanwhile. Prompt and answer are appended to the thread in one batch, once the answer is
+ * complete: if the process dies before, neither is stored. If the consumer of a stream ends it early, the received part is stored, without
+ * tool calls that have no result yet. A call that fails stores nothing. Cost: reads the messages within the budget for each call.
  *
- * A chat is its viewer's, who is current where it is made. A call as a viewer of another thread fails with the reason `not_owned`, since what
- * its tools find would be kept in a thread of the first: make a chat for each viewer.
+ * A chat belongs to the viewer that is current where the chat is made. A call as a viewer with other threads fails with the reason
+ * `not_owned`, since what its tools find would be stored in a thread of the first viewer: make a chat for each viewer.
  *
  * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */
@@ -61,7 +63,9 @@ export const chat = (
     const calls = yield* Effect.makeSemaphore(1)
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /** Makes the history what the thread has within the budget, and returns its length. Fails for a viewer of another thread. */
+    /**
+     * Loads the messages of the thread within the budget as the history, and returns their number. Fails for a viewer with other threads.
+     */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
       if (Option.isSome(caller) && !isSameThread(caller.value, viewer)) {
@@ -74,7 +78,7 @@ export const chat = (
       return all.length
     })
 
-    /** Appends what the history has beyond so many messages. */
+    /** Appends the messages of the history after the first `length` to the thread. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
@@ -90,7 +94,7 @@ export const chat = (
         Effect.flatMap((length) => Effect.tap(call, Effect.mapError(keep(length), failed))),
         calls.withPermits(1),
         Effect.provideService(CurrentThread, thread)
-      ) as Effect.Effect<A, E, R> // the error of every call of a model has AiError in it
+      ) as Effect.Effect<A, E, R> // the error type of every model call includes AiError
 
     const keptStream = <A, E, R>(answer: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
       Stream.unwrapScoped(Effect.gen(function*() {
@@ -114,7 +118,7 @@ export const chat = (
             Effect.sync(() => follows(open, part))),
           Stream.execute(end)
         )
-      })) as Stream.Stream<A, E, R> // the error of every call of a model has AiError in it
+      })) as Stream.Stream<A, E, R> // the error type of every model call includes AiError
 
     yield* follow
     return Chat.Chat.of({
@@ -131,11 +135,11 @@ const isSameThread = (one: Viewer.Viewer, other: Viewer.Viewer): boolean =>
   Viewer.tenantOf(one) === Viewer.tenantOf(other) &&
   MemoryScope.key(Viewer.subjectOf(one)) === MemoryScope.key(Viewer.subjectOf(other))
 
-/** Whether a stream failed, rather than that its consumer left it. */
+/** Whether a stream failed, as opposed to being ended by its consumer. */
 const isFailed = (exit: Exit.Exit<unknown, unknown>): boolean =>
   Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)
 
-/** Returns the messages without calls of tools that have no result, which no provider accepts. */
+/** Removes tool calls that have no result, which no provider accepts. */
 const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> => {
   const results = new Set(
     said.flatMap(({ content }) => typeof content === "string" ? [] : Array.from<Prompt.Part>(content)).flatMap((part) =>
@@ -149,7 +153,7 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
   })
 }
 
-/** Keeps the texts of a stream that have begun and not ended, by their ids. */
+/** Collects the texts of a stream that have begun but not ended, by their ids. */
 const follows = (open: Map<string, string>, part: unknown): void => {
   const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
   if (id === undefined) return
@@ -158,14 +162,14 @@ const follows = (open: Map<string, string>, part: unknown): void => {
   if (type === "text-end") open.delete(id)
 }
 
-/** Adds the texts that have not ended, which a chat leaves out, to the answer. */
+/** Adds the unfinished texts, which @effect/ai's chat leaves out, to the answer. */
 const withOpen = (
   said: ReadonlyArray<Prompt.Message>,
   open: ReadonlyMap<string, string>
 ): ReadonlyArray<Prompt.Message> => {
   const whole = said.flatMap((message) =>
     message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
-  ) // the chat may have seen parts of a chunk that its consumer has not
+  ) // may include the rest of a chunk that the consumer took in part
   const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
     .map((text) => Prompt.makePart("text", { text }))
   if (parts.length === 0) return said
@@ -180,7 +184,7 @@ const failed = (cause: MemoryError.MemoryError): AiError.AiError =>
 
 const encode = (prompt: Prompt.Prompt) => Effect.map(Schema.encode(Prompt.Prompt)(prompt), jsonOf)
 
-/** The same as JSON: the bytes of a file as base64, its URL as text, both of which a prompt may have instead. */
+/** Converts a prompt value to JSON: the bytes of a file to base64, a URL to text. */
 const jsonOf = (value: unknown): unknown =>
   value instanceof Uint8Array
     ? Encoding.encodeBase64(value)
@@ -193,7 +197,7 @@ const jsonOf = (value: unknown): unknown =>
     : value
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
-/** Keeps a message as its text, with all of it beside where that is more. */
+/** Converts a message to a thread's: its text and, if the message has more than text, the whole message as JSON beside it. */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const turn: Message = turnOf(message)
@@ -211,7 +215,7 @@ const messageOf = ({ data, ...turn }: Threads.ThreadMessage): Effect.Effect<Prom
       onSuccess: ({ content }) => content[0] ?? plainOf(turn)
     })
 
-/** A message that is nothing but text; what a tool said has no other form than as a user's. */
+/** Makes a message of text alone. A tool's text becomes a user message, since a tool message cannot be plain text. */
 const plainOf = ({ content, role }: Pick<Message, "content" | "role">): Prompt.Message =>
   role === "system"
     ? Prompt.makeMessage("system", { content })
@@ -227,7 +231,7 @@ const unreadable = (op: string) => (cause: unknown) =>
     cause
   })
 
-/** Returns what a message says; what tools were asked and answered is marked as such. */
+/** Returns the text of a message; calls and results of tools are marked by `tool`. */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })
   const parts: ReadonlyArray<Prompt.Part> = message.content

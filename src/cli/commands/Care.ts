@@ -1,4 +1,4 @@
-/** The commands that keep a store whole: `verify`, `repair` and `doctor`. */
+/** The commands that check and repair a store: `verify`, `repair` and `doctor`. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import { FileSystem } from "@effect/platform/FileSystem"
@@ -18,7 +18,7 @@ import * as Progress from "../Progress.ts"
 import { counted, safeLine, Screen, type Service as Streams } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The answer of `verify`. */
+/** Schema of the JSON output of `verify`. */
 export const Verified = Doctor.Report
 
 const opened = (shared: Shared) =>
@@ -38,7 +38,7 @@ const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "mode
     }).pipe(Effect.ensuring(progress.end))
   }))
 
-/** `verify`: reads everything, and lists what is damaged. */
+/** `verify`: reads everything, and lists damage. */
 export const verify = make({
   name: "verify",
   summary: "read every record and file, and list what is damaged",
@@ -57,9 +57,9 @@ export const verify = make({
     })
 })
 
-/** The answer of `repair`. */
+/** Schema of the JSON output of `repair`. */
 export const Repaired = Schema.Struct({
-  /** Whether the files were written; else they are those that would be. */
+  /** Whether the files were written; if false, they are only listed. */
   isWritten: Schema.Boolean,
   repairs: Schema.Array(Schema.Struct({ path: Schema.String, id: MemoryId, revision: Schema.Number }))
 })
@@ -93,20 +93,20 @@ export const repair = make({
     })
 })
 
-/** The answer of `doctor`. */
+/** Schema of the JSON output of `doctor`. */
 export const Examined = Schema.Struct({
   ...Doctor.Report.fields,
-  /** Counts of what `--repair` mended; absent without it. */
+  /** Numbers of problems that `--repair` repaired; absent without it. */
   mended: Schema.optional(Schema.Struct({
     files: Schema.Number,
     vectors: Schema.Number,
     isReindexed: Schema.Boolean,
-    /** Findings that are left. */
+    /** Number of problems that are left. */
     left: Schema.Number
   }))
 })
 
-/** `doctor`: checks a store, and mends what is safe. */
+/** `doctor`: checks a store, and makes safe repairs. */
 export const doctor = make({
   name: "doctor",
   summary: "check the store in every way, and mend what is safe",
@@ -165,7 +165,7 @@ const mendFiles = (shared: Shared) =>
     return Option.isSome(vault) ? (yield* vault.value.repair({ write: true })).length : 0
   }))
 
-/** The embedder of the word vectors; `None` where they do not lie beside the command. */
+/** The embedder of the bundled word vectors; `None` if their files are not installed beside the command. */
 const wordVectors: Effect.Effect<Option.Option<Embedder.Service>, never, FileSystem> = Effect.scoped(
   Effect.option(Effect.map(Layer.build(Embedder.layerWordVectors), Context.get(Embedder.Embedder)))
 )
@@ -193,7 +193,7 @@ const pendingOf = (store: Service, model: string) =>
           Effect.map(pending(tenant, model), ({ length }) => sum + length)))
   })
 
-/** Findings of one check that are printed. */
+/** Largest number of problems of one check that are printed. */
 const most = 20
 
 const told = (report: Doctor.Report, { paint }: Streams): string =>

@@ -1,4 +1,4 @@
-/** The command `completions`: scripts by which shells complete the command line. */
+/** The command `completions`, which prints shell completion scripts. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -7,7 +7,7 @@ import * as App from "../App.ts"
 import { make, print } from "../Command.ts"
 import * as Script from "../Script.ts"
 
-/** The answer of `completions`. */
+/** Schema of the JSON output of `completions`. */
 export const Completions = Schema.Struct({ shell: Schema.Literal("bash", "zsh", "fish"), script: Schema.String })
 
 /** `completions`: prints a script for a shell. */

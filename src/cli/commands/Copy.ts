@@ -1,4 +1,4 @@
-/** The command `copy`: all records of a store into another one. */
+/** The command `copy`, which copies all records of a store into another store. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Context from "effect/Context"
@@ -6,8 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Copying from "../../storage/Copy.ts"
 import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
+import * as Copying from "../../transfer/Copy.ts"
 import { make, print, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Progress from "../Progress.ts"
@@ -15,7 +15,7 @@ import * as Rows from "../Rows.ts"
 import { counted, number, safeLine, Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The answer of `copy`. */
+/** Schema of the JSON output of `copy`. */
 export const Copied = Schema.Struct({
   tenants: Schema.Number,
   records: Schema.Number,
@@ -23,7 +23,7 @@ export const Copied = Schema.Struct({
   revisions: Schema.Number,
   vectors: Schema.Number,
   uses: Schema.Number,
-  /** Revisions, vectors and uses that were written; 0: the target had everything. */
+  /** Number of revisions, vectors and uses that were written; 0 if the target had everything. */
   written: Schema.Number,
   verified: Schema.Boolean,
   differing: Schema.Number,
@@ -31,7 +31,7 @@ export const Copied = Schema.Struct({
   omitted: Schema.Array(Schema.Literal("history", "vectors", "uses"))
 })
 
-/** `copy`: copies a store, and compares both sides. */
+/** `copy`: copies a store, and then compares both. */
 export const copy = make({
   name: "copy",
   summary: "copy the store into another one, and verify it",

@@ -1,4 +1,4 @@
-/** The command `forget`: single records, or everything of one person. */
+/** The command `forget`, which forgets single records, or all data of one person. */
 import { fs } from "#builtins"
 import * as Options from "@effect/cli/Options"
 import { FileSystem } from "@effect/platform/FileSystem"
@@ -16,16 +16,16 @@ import * as Progress from "../Progress.ts"
 import { counted, safeLine, Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The answer of `forget` with ids. */
+/** Schema of the JSON output of `forget` with ids. */
 export const Forgotten = Schema.Struct({
   isPurged: Schema.Boolean,
-  /** The ids that were there. */
+  /** The ids of records that existed. */
   forgotten: Schema.Array(MemoryId),
-  /** The ids that were not, or not for this viewer. */
+  /** The ids of records that did not exist, or that the viewer does not see. */
   absent: Schema.Array(MemoryId)
 })
 
-/** The answer of `forget --user --purge` without ids. */
+/** Schema of the JSON output of `forget --user --purge` without ids. */
 export const Erased = Schema.Struct({
   user: Schema.String,
   tenant: Schema.String,
@@ -33,7 +33,7 @@ export const Erased = Schema.Struct({
   scan: Erasure.Scan
 })
 
-/** `forget`: forgets records, or purges them. */
+/** `forget`: forgets or purges records. */
 export const forget = make({
   name: "forget",
   summary: "forget records, or erase everything of a person",
@@ -125,7 +125,7 @@ const erase = (shared: Shared, yes: boolean) =>
       })
     )
     if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
-    // opened anew: what is read is what is stored
+    // opens the store again, so that the scan reads what is stored rather than cached
     const scan = yield* using((store) => Erasure.scan(store, person, ids))
     yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
       [
@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes the folders of the person that are empty now. One that has a file, as of a hand's, stays. */
+/** Removes the person's folders that are empty now. A folder that contains other files, such as a person's own, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem
@@ -150,7 +150,7 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
         for (const name of yield* Effect.orElseSucceed(disk.readDirectory(folder), () => [])) {
           yield* remove(`${folder}/${name}`)
         }
-        // fails where there is a file; best effort, since an empty folder says no more than its name
+        // fails if the folder is not empty; other failures are ignored, since an empty folder discloses only its name
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
     yield* remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)

@@ -1,4 +1,4 @@
-/** The commands that print what an agent is told: `index` and `instructions`. */
+/** The commands that print texts for an agent's prompt: `index` and `instructions`. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -12,11 +12,11 @@ import { make, print, valued } from "../Command.ts"
 import { safe } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The answer of `index`. */
+/** Schema of the JSON output of `index`. */
 export const Index = Schema.Struct({
   text: Schema.String,
   ids: Schema.Array(MemoryId),
-  /** Records that have no room in it. */
+  /** Number of records that are left out for lack of room. */
   leftOut: Schema.Number
 })
 
@@ -46,7 +46,7 @@ export const index = make({
     )
 })
 
-/** The answer of `instructions`. */
+/** Schema of the JSON output of `instructions`. */
 export const Instructions = Schema.Struct({
   text: Schema.String,
   files: Schema.Array(Schema.Struct({

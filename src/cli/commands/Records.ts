@@ -19,7 +19,7 @@ import * as StoreAddress from "../StoreAddress.ts"
 
 const absent = CommandError.make("notFound", "there is no such record, or this viewer does not see it")
 
-/** The answer of `remember`. */
+/** Schema of the JSON output of `remember`. */
 export const Remembered = Schema.Struct({
   outcome: Schema.Literal("created", "updated", "duplicate"),
   record: MemoryRecord
@@ -72,15 +72,15 @@ export const remember = make({
         ...Filters.field("importance", options.importance)
       }])
       yield* print(shared, Remembered, put!, ({ outcome, record }, { paint }) =>
-        // one draft, one answer
+        // one draft, one result
         `${outcome}  ${paint("cyan", record.id)}`)
     }).pipe(Effect.provide(StoreAddress.layer(shared.store, { create: true })))
 })
 
-/** The answer of `list`. */
+/** Schema of the JSON output of `list`. */
 export const Listed = Page(MemoryRecord)
 
-/** `list`: pages through records. */
+/** `list`: prints a page of records. */
 export const list = make({
   name: "list",
   summary: "list records, newest first",
@@ -102,7 +102,7 @@ export const list = make({
   run: ({ options: { after, forgotten, ...options }, shared }) =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
-      const cursor = Option.map(after, (text) => text as NonNullable<Page<unknown>["next"]>) // the store checks its own signature
+      const cursor = Option.map(after, (text) => text as NonNullable<Page<unknown>["next"]>) // the store verifies the cursor's signature
       const page = yield* store.list(shared.viewer, {
         ...Filters.filterOf(options),
         ...Filters.field("after", cursor),
@@ -118,15 +118,15 @@ export const list = make({
 })
 
 const Ends = Schema.Array(Schema.Struct({ id: MemoryId, type: Schema.String, weight: Schema.Number }))
-/** The answer of `show`. */
+/** Schema of the JSON output of `show`. */
 export const Shown = Schema.Struct({
   record: MemoryRecord,
-  /** Records that it refers to, and that refer to it. */
+  /** Records to which the record links, and records that link to it. */
   links: Schema.Struct({ to: Ends, from: Ends }),
   uses: Schema.Struct({ count: Schema.Number, accessedAt: Schema.optional(Schema.Number) })
 })
 
-/** Reads a record that the viewer sees; `not_found` where there is none. */
+/** Reads a record; fails with `not_found` if the viewer sees no such record. */
 const recordOf = (shared: Shared, id: MemoryId) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore
@@ -184,7 +184,7 @@ const shownAs = ({ links, record, uses }: typeof Shown.Type, { paint }: Service)
   ].join("\n")
 }
 
-/** The answer of `history`. */
+/** Schema of the JSON output of `history`. */
 export const Revisions = Schema.Struct({ items: Schema.Array(MemoryRecord) })
 
 /** `history`: lists the revisions of a record. */
@@ -227,7 +227,7 @@ const compared = [
 const changes = (before: MemoryRecord, after: MemoryRecord): ReadonlyArray<string> =>
   compared.filter((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]))
 
-/** The answer of `restore`. */
+/** Schema of the JSON output of `restore`. */
 export const Restored = Schema.Struct({ record: MemoryRecord })
 
 /** `restore`: brings back an earlier revision. */
@@ -258,7 +258,7 @@ export const restore = make({
     }).pipe(Effect.provide(StoreAddress.layer(shared.store)))
 })
 
-/** Finds the revision to which `restore` goes back: that of the tombstone, else the one before the current one. */
+/** Returns the revision that `restore` restores by default: that of the tombstone, else the one before the current one. */
 const previous = ({ viewer }: Shared, id: MemoryId) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore

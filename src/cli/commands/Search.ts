@@ -31,7 +31,7 @@ const queryOf = (
   ...(Option.isSome(options.minScore) && { minScore: options.minScore.value })
 })
 
-/** `recall`: searches by words. */
+/** `recall`: searches records by words. */
 export const recall = make({
   name: "recall",
   summary: "search memories by words, best first",
@@ -109,17 +109,17 @@ const card = (hit: Hit, n: number, isAsked: Cards.IsAsked, now: number, screen: 
   ].join("\n")
 }
 
-/** The answer of `why`. */
+/** Schema of the JSON output of `why`. */
 export const Why = Schema.Struct({
   id: MemoryId,
   question: Schema.String,
   /** Whether the record is among the hits. */
   isFound: Schema.Boolean,
-  /** The reason for which it is not. */
+  /** The reason why it is not. */
   reason: Schema.optional(Absence)
 })
 
-/** `why`: explains why a record is not among the hits of a question. */
+/** `why`: explains why a record is not among the hits of a query. */
 export const why = make({
   name: "why",
   summary: "explain why a record is not found by a question",

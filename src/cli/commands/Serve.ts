@@ -1,4 +1,4 @@
-/** The command `serve`: the store for agents, over MCP. */
+/** The command `serve`, which serves the store to agents over MCP. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
@@ -22,16 +22,16 @@ import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The files of the page, a text of the bundle. */
+/** The files of the inspector's page as JSON; the bundler replaces this expression by a string. */
 const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
-/** The answer of `serve token`. */
+/** Schema of the JSON output of `serve token`. */
 export const Token = Schema.Struct({
-  /** The token, which is shown this once. */
+  /** The token, which is never shown again. */
   token: Schema.String,
-  /** The line of the file that holds its hash. */
+  /** The line for the token file, with the token's hash. */
   line: Schema.String,
-  /** The file that the line was added to. */
+  /** The file to which the line was added. */
   file: Schema.optional(Schema.String)
 })
 
@@ -153,7 +153,7 @@ const serving = (
     )
   }).pipe(
     Effect.provide(Layer.provideMerge(
-      // MCP has no turns that could begin the count of writes anew
+      // MCP has no turns, so a write limit would never be reset
       MemoryService.layer({ writesPerTurn: 0, allowForget: true }),
       StoreAddress.layer(shared.store, { create: true, follow: true })
     ))

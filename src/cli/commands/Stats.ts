@@ -1,4 +1,4 @@
-/** The command `stats`: what a store holds. */
+/** The command `stats`, which counts the contents of a store. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Clock from "effect/Clock"
@@ -20,25 +20,25 @@ import * as StoreAddress from "../StoreAddress.ts"
 const Counts = Schema.Record({ key: Schema.String, value: Schema.Number })
 const Tenant = Schema.Struct({
   tenant: Schema.String,
-  /** Live records, expired ones apart. */
+  /** Number of live records, without expired ones. */
   records: Schema.Number,
   expired: Schema.Number,
   tombstones: Schema.Number,
   scopes: Schema.Number,
-  /** Characters of all live bodies. */
+  /** Number of characters of all live bodies. */
   characters: Schema.Number,
   kinds: Counts,
-  /** Models that have vectors here, each with the texts that await one. */
+  /** Number of texts that lack a vector, for each model that has vectors in the store. */
   awaiting: Counts,
-  /** Messages that wait to be extracted, and those that were given up on. */
+  /** Number of messages that wait for extraction, and of those whose extraction failed for good. */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
-  /** Time of the last change of a record, in epoch milliseconds. */
+  /** Time of the last change of a record, epoch milliseconds. */
   changedAt: Schema.optional(Schema.Number)
 })
-/** The answer of `stats`. */
+/** Schema of the JSON output of `stats`. */
 export const Stats = Schema.Struct({ store: Schema.String, tenants: Schema.Array(Tenant) })
 
-/** `stats`: counts what a store holds. */
+/** `stats`: counts the contents of a store. */
 export const stats = make({
   name: "stats",
   summary: "count what the store holds",

@@ -1,4 +1,4 @@
-/** The commands `import` and `export`, by formats that register here. */
+/** The commands `import` and `export`, for the formats of `Formats.ts`. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ const formatOf = (name: string, direction: "read" | "write") =>
     return format
   })
 
-/** `import`: reads memories of another system. */
+/** `import`: reads a file of this library or of another system. */
 export const importing = make({
   name: "import",
   summary: "read memories from a file or folder",
@@ -51,7 +51,7 @@ export const importing = make({
     })
 })
 
-/** `export`: writes memories. */
+/** `export`: writes the store to a file. */
 export const exporting = make({
   name: "export",
   summary: "write memories to a file",

@@ -1,4 +1,4 @@
-/** The beliefs of nexus-agents: what is held true, how surely, and why that changed. */
+/** The belief memory of nexus-agents: statements held to be true, their confidence, and the reasons of its changes. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -9,7 +9,7 @@ import * as BeliefMemory from "../../kinds/BeliefMemory.ts"
 import type { Typed } from "../../kinds/TypedMemory.ts"
 import type { Run } from "../Promises.ts"
 
-/** A level of confidence: `high` .9, `medium` .6, and so on, as `confidenceOf` says. */
+/** A level of confidence: `high` .9, `medium` .6, and so on; `confidenceOf` has all. */
 export type BeliefConfidence = BeliefMemory.Level
 
 /** A belief to retain. */
@@ -17,7 +17,7 @@ export interface Belief extends Omit<BeliefMemory.Belief, "audit"> {
   readonly confidence: BeliefConfidence
 }
 
-/** A belief that is stored. Its confidence is the level that is nearest to its number. */
+/** A stored belief. Its confidence is the level nearest to the stored number. */
 export interface RetainedBelief extends Belief {
   readonly beliefId: MemoryId
   readonly version: number
@@ -25,49 +25,49 @@ export interface RetainedBelief extends Belief {
   readonly supersededBy: MemoryId | undefined
 }
 
-/** Conditions of a query; `minConfidence` is a number, which `confidenceOf` has for a level. */
+/** Conditions of a query. `minConfidence` is a number; `confidenceOf` converts a level. */
 export type BeliefQuery = BeliefMemory.BeliefQuery
 /** Counts of the beliefs that the viewer sees. */
 export type BeliefMemoryStats = BeliefMemory.Statistics
-/** The outcome of a task, the beliefs that it bears on, and those that it corrects. */
+/** The outcome of a task, the beliefs that it concerns, and those that it corrects. */
 export type HindsightRecord = Omit<BeliefMemory.Hindsight, "trigger" | "beliefMemory">
-/** A hypothesis with its predictions, and what came of it. */
+/** A hypothesis with its predictions, and its outcome. */
 export interface Counterfactual extends BeliefMemory.Counterfactual {
   readonly counterfactualId: MemoryId
 }
 
-/** The memory of beliefs. A change needs a reason, and is rejected with `read_only` for a belief that is no longer held. */
+/** The memory of beliefs. A change needs a reason; a change of a closed belief rejects with `read_only`. */
 export interface IBeliefMemory {
   retain(belief: Belief): Promise<RetainedBelief>
   /** Returns a belief, superseded or not; `null` if there is none. */
   recall(id: MemoryId): Promise<RetainedBelief | null>
-  /** Returns matching beliefs, by default surest first. */
+  /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
-  /** Returns the belief about a subject that changed last and is held; `null` if there is none. */
+  /** Returns the belief about a subject that is not closed and changed last; `null` if there is none. */
   recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
   /** Returns all beliefs about a subject, superseded ones included, newest first. */
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>
-  /** Rewords a belief. */
+  /** Replaces the object of a belief. */
   revise(id: MemoryId, object: string, reason: string): Promise<RetainedBelief>
-  /** Stores a belief in place of another, which is closed and kept. */
+  /** Stores a belief in place of another, which is closed but kept. */
   supersede(id: MemoryId, by: Belief, reason: string): Promise<RetainedBelief>
   /** Raises the confidence halfway to 1. */
   reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Halves the confidence. */
   weaken(id: MemoryId, reason: string): Promise<RetainedBelief>
-  /** Keeps how a task came out, and weakens the beliefs that it corrects: all of it or nothing. */
+  /** Stores the outcome of a task and weakens the beliefs that it corrects, in one batch. */
   applyHindsight(hindsight: HindsightRecord): Promise<ReadonlyArray<RetainedBelief>>
   getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
-  /** Keeps a hypothesis, about the beliefs that it speaks of most. */
+  /** Stores a hypothesis about the beliefs that match it best. */
   createCounterfactual(hypothesis: string, taskContext?: string): Promise<Counterfactual>
-  /** Records what came of a hypothesis. */
+  /** Records the outcome of a hypothesis. */
   validateCounterfactual(id: MemoryId, actual: ReadonlyArray<string>): Promise<BeliefMemory.Counterfactual>
   /** Returns the revisions of a belief, newest first. */
   getRevisions(id: MemoryId): Promise<ReadonlyArray<RetainedBelief>>
   /** Returns the changes of a belief with their reasons, oldest first. */
   getUpdateHistory(id: MemoryId): Promise<ReadonlyArray<Payload.Audited>>
   getStats(): Promise<BeliefMemoryStats>
-  /** Forgets beliefs that were superseded before a time, epoch ms. Returns their number. */
+  /** Forgets beliefs that were superseded before a time, epoch milliseconds. Returns their number. */
   pruneSuperseded(olderThan: number): Promise<number>
 }
 

@@ -1,4 +1,4 @@
-/** The graph of nexus-agents, its priorities, its linked notes (A-MEM) and its sessions. */
+/** The graph of nexus-agents, its retrieval by priority, its linked notes (A-MEM) and its sessions. */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -17,7 +17,7 @@ import { idOf } from "./Names.ts"
 
 /** A node of the graph. */
 export interface Entity {
-  /** Id of the caller's, any text, by which relationships name it. */
+  /** The caller's own id, any text; relationships refer to it. */
   readonly id: string
   /** Name of the entity. Default: its id. */
   readonly name?: string | undefined
@@ -38,22 +38,22 @@ export interface Relationship {
 /** The memory of entities and their relationships. Entities are returned as their names. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
-  /** Relates two entities, each pair and type once. Is rejected with `not_found` unless both are there. */
+  /** Relates two entities; each pair and type is stored once. Rejects with `not_found` unless both exist. */
   addRelationship(relationship: Relationship): Promise<void>
-  /** Removes a relationship. Returns whether there was one. */
+  /** Removes a relationship. Returns whether it existed. */
   removeRelationship(relationship: Relationship): Promise<boolean>
-  /** Returns the relationships of an entity, heaviest first, with the ids of its records. */
+  /** Returns the relationships of an entity, heaviest first, with record ids in place of the caller's ids. */
   getRelationships(
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
   /** Returns the neighbours of an entity, along one type of relationship or all. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
-  /** Walks from an entity, nearest first: two relationships far, unless `maxDepth` says 1..5. */
+  /** Traverses from an entity, nearest first, up to a distance of `maxDepth` relationships, 1..5, default 2. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
-  /** Returns the types along a shortest path, in either direction; `null` if there is none. */
+  /** Returns the types of the relationships on a shortest path, followed in either direction; `null` if there is none. */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
-  /** Returns the ends of all walks along exactly these types, forwards. */
+  /** Returns the entities at the ends of all paths along exactly these types, followed forwards. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
 }
 
@@ -85,10 +85,10 @@ export const toGraphMemory = (memory: GraphMemory.Service, viewer: Viewer.Any, r
   }
 }
 
-/** Conditions and weights of `retrieve`; `halfLife` is nexus-agents' `recencyDecay`, and `minScore` is inclusive. */
+/** Conditions and weights of `retrieve`. `halfLife` is the `recencyDecay` of nexus-agents; `minScore` is inclusive. */
 export type RetrievalOptions = Omit<AdaptiveMemory.PriorityQuery, "text">
 
-/** A memory with its priority, 0..1, and the components of that. */
+/** A memory with its priority, 0..1, and the components of the priority. */
 export interface MemoryItem {
   readonly id: MemoryId
   readonly text: string
@@ -98,15 +98,15 @@ export interface MemoryItem {
 
 /** Retrieval by priority: recency, importance and relevance. */
 export interface IAdaptiveMemory {
-  /** Returns what matches, of any kind, best first. `limit`: default 20. */
+  /** Returns the matching memories of any kind, best first. `limit`: default 20. */
   retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
-  /** Returns the priority of one memory, by a question if there is one. */
+  /** Returns the priority of one memory, with respect to a query if one is given. */
   getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
   /** Marks a memory as used now. */
   touch(id: MemoryId): Promise<void>
 }
 
-/** Makes retrieval by priority for one viewer. */
+/** Makes the retrieval by priority for one viewer. */
 export const toAdaptiveMemory = (memory: AdaptiveMemory.Service, viewer: Viewer.Any, run: Run): IAdaptiveMemory => {
   const toItem = ({ components, record, score }: AdaptiveMemory.Prioritised): MemoryItem => ({
     ...{ id: record.id, text: record.body, score, components }
@@ -120,7 +120,7 @@ export const toAdaptiveMemory = (memory: AdaptiveMemory.Service, viewer: Viewer.
   }
 }
 
-/** A note that is stored, with what it is about. */
+/** A stored note with its attributes. */
 export interface StoredNote {
   readonly id: MemoryId
   readonly text: string
@@ -131,23 +131,23 @@ export interface StoredNote {
 
 /** The memory of linked notes. */
 export interface IAgenticMemory {
-  /** Stores a note with its attributes. Suggests links and changes of older notes, and applies none. */
+  /** Stores a note with its attributes. Suggests links and changes of older notes, but applies none. */
   storeWithAttributes(text: string): Promise<
     StoredNote & {
       readonly linkSuggestions: ReadonlyArray<AgenticMemory.LinkSuggestion>
       readonly evolution: ReadonlyArray<AgenticMemory.Evolution>
     }
   >
-  /** Suggests links of a note, best first. */
+  /** Suggests links from a note, best first. */
   suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Links a note, both ways, where the similarity is 0.7 or more. Returns the links that were made. */
+  /** Links a note both ways to notes of similarity 0.7 or more. Returns the new links. */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
   /** Returns notes that share values of an attribute, those that share most first. */
   findBySharedAttributes(
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
   ): Promise<ReadonlyArray<StoredNote>>
-  /** Finds the attributes anew in the text of a note. */
+  /** Analyses the text of a note again. */
   refreshAttributes(id: MemoryId): Promise<StoredNote>
 }
 
@@ -176,7 +176,7 @@ export const toAgenticMemory = (memory: AgenticMemory.Service, viewer: Viewer.An
   }
 }
 
-/** Something that was learnt in a session. */
+/** A learning of a session. */
 export interface SessionLearning {
   readonly pattern: string
   readonly context?: string | undefined
@@ -200,16 +200,16 @@ export interface SessionError {
   readonly filePattern?: string | undefined
 }
 
-/** The memory of sessions, one at a time. Recording is rejected with `unsupported` where none runs. */
+/** The memory of sessions, one at a time. Recording rejects with `unsupported` if no session is running. */
 export interface ISessionMemory {
-  /** Starts a session, and returns the surest learnings of those before. Is rejected with `unsupported` while one runs. */
+  /** Starts a session, and returns the most certain learnings of earlier ones. Rejects with `unsupported` while another is running. */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>
   recordTask(task: SessionTask): Promise<SessionMemory.Learning>
   recordError(error: SessionError): Promise<SessionMemory.Learning>
-  /** Ends the session with a summary. Returns it, and how long the session took. */
+  /** Ends the session with a summary. Returns the summary and the duration of the session. */
   endSession(summary: string): Promise<{ readonly summary: string; readonly durationMs: number | undefined }>
-  /** Finds learnings that have any of the words, best first, those of the running session included. */
+  /** Finds learnings that contain any of the words, best first, including those of the running session. */
   searchLearnings(text: string): Promise<ReadonlyArray<string>>
   /** Returns the solutions of errors, newest first. */
   getRecentErrorSolutions(): Promise<ReadonlyArray<string | undefined>>
@@ -217,7 +217,7 @@ export interface ISessionMemory {
 
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
-  /** The session that runs, if one does; `starting` until it has begun. */
+  /** The running session; `starting` while it starts, undefined if there is none. */
   let running:
     | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }
     | "starting"

@@ -1,8 +1,8 @@
-/** Ids of a caller's own, which are names within the scope of a viewer. */
+/** Record ids for the caller's own ids, which are unique within the scope of a viewer. */
 import { foreign, type MemoryId } from "../../domain/MemoryId.ts"
 import { key } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
-/** Returns the id of the record that stands for a name of the caller's, in the viewer's own scope; each kind has its own names. */
+/** Derives a record id from the kind, the viewer's own scope and the caller's id. */
 export const idOf = (kind: string, viewer: Viewer.Any, name: string): MemoryId =>
   foreign("nexus", JSON.stringify([kind, key(Viewer.scopeOf(viewer)), name]))

@@ -26,11 +26,11 @@ export interface CoreMemoryData extends CoreMemory.Identity {
 /** The memory of an agent's identity: one for each viewer. */
 export interface ICoreMemory {
   getIdentity(): Promise<CoreMemoryData | null>
-  /** Sets the whole identity. Without `systemPrompt` the prompt stays. */
+  /** Sets the whole identity. Without `systemPrompt` the stored prompt stays. */
   setIdentity(identity: CoreMemoryData): Promise<void>
-  /** Returns the constraints; none without an identity. */
+  /** Returns the constraints; an empty list without an identity. */
   getConstraints(): Promise<ReadonlyArray<string>>
-  /** Replaces the constraints. Is rejected with `not_found` without an identity. */
+  /** Replaces the constraints. Rejects with `not_found` if there is no identity. */
   updateConstraints(constraints: ReadonlyArray<string>): Promise<void>
 }
 
@@ -47,18 +47,18 @@ export const toCoreMemory = (memory: CoreMemory.Service, viewer: Viewer.Any, run
   updateConstraints: (constraints) => run(Effect.asVoid(memory.updateConstraints(viewer, constraints)))
 })
 
-/** A task that was tried, and its outcome. */
+/** An attempted task, and its outcome. */
 export interface Episode {
   readonly taskId?: string | undefined
   readonly taskDescription: string
   readonly taskType: string
   readonly outcome: string
   readonly success: boolean
-  /** Time at which it happened, epoch ms. Default now; 0 is the epoch. */
+  /** Time of the episode, epoch milliseconds. Default now; 0 is the epoch, not a missing time. */
   readonly timestamp?: number | undefined
 }
 
-/** Conditions of a query of episodes; 0 is a time, and no limit. */
+/** Conditions of a query of episodes. A time of 0 is the epoch; a limit of 0 is rejected. */
 export type EpisodeQuery = TaskMemory.EpisodeQuery
 
 /** The memory of task episodes. */
@@ -66,7 +66,7 @@ export interface IEpisodicMemory {
   recordEpisode(episode: Episode): Promise<void>
   /** Returns matching episodes, latest first. `limit`: 1..1,000, default 20. */
   queryEpisodes(query: EpisodeQuery): Promise<ReadonlyArray<Episode>>
-  /** Finds episodes that share a word with a task, best first. `limit`: default 20. */
+  /** Finds episodes that share a word with the task, best first. `limit`: default 20. */
   getSimilarEpisodes(taskDescription: string, limit?: number): Promise<ReadonlyArray<Episode>>
   /** Returns failures, latest first. `limit`: default 10. */
   getRecentFailures(limit?: number): Promise<ReadonlyArray<Episode>>
@@ -100,7 +100,7 @@ export const toEpisodicMemory = (memory: TaskMemory.Service, viewer: Viewer.Any,
 
 /** A fact as subject, predicate and object. */
 export interface SemanticFact {
-  /** Id of the caller's, any text. */
+  /** The caller's own id, any text. */
   readonly factId: string
   readonly domain: string
   readonly subject: string
@@ -108,11 +108,11 @@ export interface SemanticFact {
   readonly object: string
   /** Confidence, 0..1. */
   readonly confidence: number
-  /** End of the fact's truth, epoch ms, exclusive. */
+  /** End of the fact's validity, epoch milliseconds, exclusive. */
   readonly validUntil?: number | undefined
 }
 
-/** A fact that is stored: the id of its record stands beside its fields. */
+/** A stored fact, with the id of its record. */
 export interface StoredFact extends Omit<SemanticFact, "factId" | "domain" | "confidence"> {
   readonly id: MemoryId
   readonly domain: string | undefined
@@ -122,13 +122,13 @@ export interface StoredFact extends Omit<SemanticFact, "factId" | "domain" | "co
 /** The memory of facts. */
 export interface ISemanticMemory {
   storeFact(fact: SemanticFact): Promise<void>
-  /** Returns all facts of a domain that are true now, or were at `asOf`, epoch ms. */
+  /** Returns all facts of a domain that are valid now, or that were valid at `asOf`, epoch milliseconds. */
   queryByDomain(domain: string, asOf?: number): Promise<ReadonlyArray<StoredFact>>
-  /** Returns all facts about a subject that are true now. */
+  /** Returns all facts about a subject that are valid now. */
   queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
   /** Finds facts by words, best first. */
   searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
-  /** Ends a fact now; `asOf` still finds it before. Is rejected with `not_found` for one that is not there. */
+  /** Ends the validity of a fact now; `asOf` an earlier time still finds it. Rejects with `not_found` if there is no such fact. */
   invalidateFact(factId: string): Promise<void>
 }
 
@@ -153,16 +153,16 @@ export const toSemanticMemory = (memory: SemanticMemory.Service, viewer: Viewer.
   }
 }
 
-/** A way in which something is done. */
+/** A procedure: the way in which something is done. */
 export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" | "successes" | "executions"> {
-  /** Id of the caller's, any text. */
+  /** The caller's own id, any text. */
   readonly procedureId: string
   readonly description: string
-  /** Phrases, one of which what is said contains. */
+  /** Phrases; the procedure is found if the context contains one of them. */
   readonly triggerConditions: ReadonlyArray<string>
 }
 
-/** A procedure that is stored: the id of its record, and its share of successful executions, 0..1. */
+/** A stored procedure: the id of its record, and its share of successful executions, 0..1. */
 export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
   readonly id: MemoryId
   readonly successRate: number
@@ -171,11 +171,11 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 
 /** The memory of procedures. */
 export interface IProceduralMemory {
-  /** Stores a procedure that was not executed yet. */
+  /** Stores a procedure with no executions. */
   storeProcedure(procedure: Procedure): Promise<void>
-  /** Returns procedures that have a trigger in the context, most successful first. */
+  /** Returns procedures of which a trigger occurs in the context, most successful first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
-  /** Counts one more execution, exactly even where several come at a time. */
+  /** Adds one execution to the counts; concurrent calls are all counted. */
   updateSuccessRate(procedureId: string, success: boolean): Promise<void>
 }
 
@@ -204,7 +204,7 @@ export const toProceduralMemory = (
 
 /** A pointer to something that lies outside memory. */
 export interface ResourceReference extends ResourceMemory.Resource {
-  /** Id of the caller's, any text. */
+  /** The caller's own id, any text. */
   readonly resourceId: string
   readonly name: string
 }
@@ -240,15 +240,15 @@ export const toResourceMemory = (memory: ResourceMemory.Service, viewer: Viewer.
 
 /** An entry of the vault. */
 export interface VaultEntry extends KnowledgeVault.VaultEntry {
-  /** Id of the caller's, any text. */
+  /** The caller's own id, any text. */
   readonly vaultId: string
   readonly content: string
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Importance, 0..1; `importanceOf` has numbers of the levels. Default .5. */
+  /** Importance, 0..1; `importanceOf` converts levels. Default .5. */
   readonly importance?: number | undefined
 }
 
-/** An entry of the vault that is stored: the id of its record stands beside its fields. */
+/** A stored entry of the vault, with the id of its record. */
 export interface StoredVaultEntry extends Omit<VaultEntry, "vaultId"> {
   readonly id: MemoryId
 }
@@ -262,7 +262,7 @@ export interface IKnowledgeVault {
   findByImportance(minImportance: number): Promise<ReadonlyArray<StoredVaultEntry>>
   /** Finds entries by words, archived ones included, best first. `limit`: default 20. */
   search(text: string, limit?: number): Promise<ReadonlyArray<StoredVaultEntry>>
-  /** Changes the category of an entry to `archive`. */
+  /** Sets the category of an entry to `archive`. */
   archive(vaultId: string): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-/** SHA-256, HMAC and secret bytes by node:crypto: what `#hash` is under Node, Bun and Deno. */
+/** SHA-256, HMAC and secret bytes by node:crypto. `#hash` resolves to this module under Node, Bun and Deno. */
 import { createHmac, hash, randomBytes } from "node:crypto"
 
 /** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
@@ -11,7 +11,7 @@ export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "b
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
 
-/** Makes what takes a content in parts, and returns what `sign` returns for all of it. */
+/** Makes a signer: `add` takes a part of the content, `end` returns the signature of all parts, as `sign` would. */
 export const signer = (key: string) => {
   const hmac = createHmac("sha256", key)
   return { add: (bytes: Uint8Array): void => void hmac.update(bytes), end: (): string => hmac.digest("hex") }

@@ -1,6 +1,6 @@
 /**
- * SHA-256, HMAC and secret bytes without node:crypto: what `#hash` is in browsers and wherever else the condition `node` is not
- * set. WebCrypto would not do, since it hashes asynchronously. Every result equals that of `HashNode`.
+ * SHA-256, HMAC and secret bytes without node:crypto. `#hash` resolves to this module in browsers and wherever else the export
+ * condition `node` is not set. Does not use WebCrypto, which hashes asynchronously only. Every hash equals that of `HashNode`.
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import * as sha2 from "@noble/hashes/sha2.js"
@@ -19,13 +19,13 @@ export const sha256Bytes = (text: string): Uint8Array => sha2.sha256(bytesOf(tex
 export const sign = (key: string, text: string | Uint8Array): string =>
   bytesToHex(hmac(sha2.sha256, bytesOf(key), bytesOf(text)))
 
-/** Makes what takes a content in parts, and returns what `sign` returns for all of it. */
+/** Makes a signer: `add` takes a part of the content, `end` returns the signature of all parts, as `sign` would. */
 export const signer = (key: string) => {
   const state = hmac.create(sha2.sha256, bytesOf(key))
   return { add: (bytes: Uint8Array): void => void state.update(bytes), end: (): string => bytesToHex(state.digest()) }
 }
 
-/** Draws `length` bytes from the platform's cryptographic generator, which gives 65,536 at a time. */
+/** Draws `length` bytes from the platform's cryptographic generator, which returns at most 65,536 bytes per call. */
 export const secretBytes = (length: number): Uint8Array => {
   const drawn = new Uint8Array(length)
   for (let at = 0; at < length; at += 65_536) globalThis.crypto.getRandomValues(drawn.subarray(at, at + 65_536))

@@ -1,12 +1,12 @@
 /**
- * Turns waiting messages into memories: asks the model, keeps its plan, and writes the plan. `drain` reads a conversation until
- * nothing waits, and decides when to stop trying.
+ * Turns waiting messages into memories: asks the model, stores its answer as a plan, and writes the plan. `drain` repeats that until no
+ * message of a conversation waits, and decides when to stop trying.
  *
  * ```text
- * ten failures in a row of a conversation     every third request is tried, until one succeeds
- * a batch that can never be read              it is parked; several at once are read one by one first
- * a batch that failed ten times while         it is parked too; meanwhile the batch that failed least is tried before it
- * others went well
+ * ten failures in a row of a conversation     only every third request is tried, until one succeeds
+ * a permanent failure                         parks the batch; several batches are first read one by one to find it
+ * a batch that failed ten times while         is parked too; until then the batch that failed least is tried first
+ * others succeeded
  * ```
  *
  * A failure counts against its own conversation only: no conversation is tried less often because another one fails.
@@ -31,16 +31,16 @@ import * as OutboxState from "./OutboxState.ts"
 import * as OutboxTurns from "./OutboxTurns.ts"
 import type { OutboxWorker } from "./OutboxWorker.ts"
 
-/** The dependencies that the readings of one outbox share. */
+/** Dependencies and counts that all readings of one outbox share. */
 export interface ExtractionRunner {
   readonly log: OutboxLog.OutboxLog
   readonly pipeline: MemoryPipeline.Service
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly readers: OutboxTurns.ReadingTurns
-  /** Longest wait for an answer of the model, or of a store that reads messages itself. */
+  /** Longest wait for an answer of the model, or of a store that extracts by itself. */
   readonly timeout: Duration.DurationInput
-  /** Number of failures of all conversations since the last success of any of them. */
+  /** Number of failures of all conversations since the last success of any conversation. */
   failuresInARow: number
   successes: number
 }
@@ -50,20 +50,20 @@ export const make = (
   dependencies: Omit<ExtractionRunner, "failuresInARow" | "successes">
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
-/** Serves one request: drains each time while readings of the conversation succeed, else every third time. */
+/** Serves one request to read: always, unless the conversation failed ten times in a row; then every third time. */
 export const attempt = (
   runner: ExtractionRunner,
   worker: OutboxWorker
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
-    const isTried = worker.isUrgent || worker.failuresInARow < patience || ++worker.requests % 3 === 0
+    const isTried = worker.isUrgent || worker.failuresInARow < maxFailures || ++worker.requests % 3 === 0
     worker.isUrgent = false
     return isTried
       ? drain(runner, worker)
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Reads until nothing waits; fails if something still does. */
+/** Reads until no message waits; fails if one still does. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isReading = true
@@ -76,9 +76,9 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
   )
 
 /**
- * Returns the scope into which a viewer's messages are extracted, and the shared scopes that are open to it. `about: "agent"`
- * is consent to share the words of visitors without a user; a user's words are shared only if `sharedWrites` has `agent`.
- * Fails with `invalid_scope` if the scope is closed, or would be Global without an option that says so.
+ * Returns the scope into which a viewer's messages are extracted, and the shared scopes that the extraction may write. `about: "agent"`
+ * allows the words of viewers without a user to be shared; a user's words are shared only if `sharedWrites` includes `agent`. Fails with
+ * `invalid_scope` if the scope may not be written, or would be Global though no option says so.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -103,8 +103,8 @@ export const targetOf = (
 }
 
 /**
- * Lists the violations of an outbox's options that can be seen without the store or the model; each message begins with the name
- * of the option.
+ * Lists the violations of an outbox's options that can be found without the store or the model; each message begins with the name of the
+ * option.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
@@ -121,14 +121,14 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
 ]
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Fails with `invalid_draft` and every violation of `issuesOf`. */
+/** Fails with `invalid_draft`, and lists every violation that `issuesOf` finds. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   Validation.refuseOptions("Outbox", issuesOf(options))
 
-/** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
-const patience = 10
-/** Most messages, and most rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */
-const most = { messages: 100, rows: 16 }
+/** Number of failures after which only every third request is tried, and after which a batch may be parked. */
+const maxFailures = 10
+/** Largest number of messages, and of rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */
+const readingLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(OutboxLog.look(runner.log, worker), (state) => {
@@ -141,7 +141,7 @@ const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<vo
     return Effect.void
   })
 
-/** One reading: writes the plan that is kept, or reads the next batches. */
+/** Performs one reading: writes the stored plan if there is one, else reads the next batches. */
 const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const before = worker.state
@@ -160,7 +160,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
             for (const { from } of batches) worker.failures.delete(from)
           }),
         onFailure: (error) => {
-          if (!OutboxState.isTaken(error)) return failed(runner, worker, batches, error)
+          if (!OutboxState.isTaken(error)) return countFailure(runner, worker, batches, error)
           worker.isStale = true
           return Effect.flatMap(
             OutboxLog.look(runner.log, worker),
@@ -171,7 +171,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
     )
   })
 
-/** Selects the batches of one reading: the oldest ones, or the one that failed least while they are read one by one. */
+/** Selects the batches of one reading: the oldest ones or, while batches are read one by one, the one that failed least. */
 const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
   const waiting = OutboxState.waiting(worker.state)
   const group: Array<OutboxState.Batch> = []
@@ -186,21 +186,21 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
   for (const batch of waiting) {
     rows += batch.rows.length
     const first = group[0] ?? batch
-    if (group.length > 0 && (batch.to - first.from > most.messages || rows > most.rows)) break
+    if (group.length > 0 && (batch.to - first.from > readingLimits.messages || rows > readingLimits.rows)) break
     group.push(batch)
   }
   return group
 }
 
-/** Counts a failure of the batches, and parks a batch that can never be read. */
-const failed = (
+/** Counts a failure of the batches, and parks the batch that causes it, once that is certain. */
+const countFailure = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
   batches: ReadonlyArray<OutboxState.Batch>,
   error: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const isFinal = !error.isRetryable && error.reason !== "not_found" // a neighbour may have gone
+    const isFinal = !error.isRetryable && error.reason !== "not_found" // a related record may have been deleted
     if (!isFinal) {
       runner.failuresInARow++
       worker.failuresInARow++
@@ -213,12 +213,12 @@ const failed = (
     }
     yield* runner.listener.degraded(worker.viewer, "extraction")(error)
     const [batch, ...others] = batches
-    if (batch === undefined || !(isFinal || least >= patience)) return yield* error
+    if (batch === undefined || !(isFinal || least >= maxFailures)) return yield* error
     if (others.length === 0) {
-      // it may have been written before it failed
+      // another process may have finished the batch meanwhile: then there is nothing to park
       yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isTaken, () => Effect.void)
       worker.failures.delete(batch.from)
-      if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // both counted the batch that is parked now
+      if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were those of the parked batch
       return
     }
     worker.readsSingly = true
@@ -227,8 +227,7 @@ const failed = (
   })
 
 /**
- * Extracts memories from the batches, and writes them together with the end of the batches. Fails with `taken` if another
- * process was first.
+ * Extracts memories from the batches, and writes them and erases the batches in one write. Fails with `taken` if another process was first.
  */
 const read = (
   runner: ExtractionRunner,
@@ -243,9 +242,9 @@ const read = (
     const { scope, sharedWrites } = yield* targetOf(options, viewer)
     const entries = yield* OutboxState.entries(log.store, viewer.tenant, batches)
     if (extractor === "ingest" && log.store.ingest._tag === "Some") {
-      for (const run of runs(entries)) {
+      for (const run of splitRuns(entries)) {
         const messages = run.map(({ message }) => message)
-        yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // never empty
+        yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // a run is never empty
       }
       return yield* Effect.asVoid(finish(runner, worker, batches, undefined, []))
     }
@@ -270,19 +269,19 @@ const read = (
       apply
     })
     yield* inTime(runner, remembered).pipe(
-      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // the failure came after the write
+      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // only embedding fails after the write
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
 
 /**
- * Returns the name of a conversation, of which the ids of its turns are made. It begins with the `line` of the options, where there is
- * one, so that two outboxes with different lines never make the same id.
+ * Returns the name of a conversation from which the ids of its records are derived. It begins with the `line` of the options, if given, so
+ * that two outboxes with different lines never derive the same id.
  */
 const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
 
-/** Writes a plan that was kept earlier. Returns false, and drops the plan, if it does not fit any more. */
+/** Writes the stored plan. Returns false, and deletes the plan, if it cannot be written any more. */
 const resume = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
@@ -325,8 +324,8 @@ const finish = (
   )
 
 /**
- * Whether the plan writes only scopes that are open today. A plan outlives its process: another configuration, or a
- * release with other rules, may have made it.
+ * Whether the plan writes only scopes that are allowed now. A plan outlives its process: another configuration, or a release with other
+ * rules, may have made it.
  */
 const isOpen = (
   { log, options }: ExtractionRunner,
@@ -343,7 +342,7 @@ const isOpen = (
     return [...puts, ...records].every(({ scope }) => Viewer.mayWrite(viewer, scope, sharedWrites))
   })
 
-/** Limits the time of a call, without waiting for one that ignores interruption: its late write finds its rows gone. */
+/** Limits the time of a call, without waiting for a call that ignores interruption: a late write by it fails, for its rows are gone. */
 const inTime = <A>(
   { timeout }: ExtractionRunner,
   self: Effect.Effect<A, MemoryError.MemoryError>
@@ -359,12 +358,12 @@ const inTime = <A>(
 
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
-/** Cuts the messages into runs whose places follow one another. */
-const runs = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
+/** Splits the messages into runs of consecutive sequence numbers. */
+const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {
     const last = all.at(-1)
-    if (last && last.at(-1)!.sequence + 1 === entry.sequence) last.push(entry) // never empty
+    if (last && last.at(-1)!.sequence + 1 === entry.sequence) last.push(entry) // a run is never empty
     else all.push([entry])
   }
   return all

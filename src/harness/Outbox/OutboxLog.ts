@@ -1,8 +1,10 @@
 /**
- * Writes the rows of conversations: appends messages, keeps plans, and ends batches together with what came of them.
+ * Writes the rows of conversations: appends messages, stores plans, and erases finished batches in the same write as the memories made of
+ * them.
  *
- * Law: every write of a conversation replaces the revision of its session row that was last seen. If two processes write at
- * once, one succeeds, and the other reads again and decides anew: no place is given twice, and no batch is ended twice.
+ * Law: every write of a conversation also updates its session row, on condition that the row still has the revision last seen (optimistic
+ * locking). If two processes write at once, one succeeds, and the other reads again and decides anew. So no sequence number is assigned
+ * twice, and no batch is finished twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -23,36 +25,36 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** The log of one outbox. */
+/** The write access of one outbox to its rows, with the dependencies of all writes. */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly turns: EventLoopTurns
   readonly redaction: Redaction.Service | undefined
-  /** Number of batches of a conversation that were last seen to be parked, by `OutboxState.keyOf`. */
+  /** Number of parked batches of each conversation when last seen, by `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
   /** Called after each change of a worker's state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log; no batch is known to be parked. */
+/** Makes a log that knows of no parked batches yet. */
 export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
-/** Returns the conversation as it is known; reads it where it is not, or where the last write left it unknown. */
+/** Returns the cached state of the conversation; reads it from the store if it is stale. */
 export const look = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
 ): Effect.Effect<OutboxState.OutboxState, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(current(log, worker))
 
-/** Takes over a state that was just read from the store, unless the conversation is known already. */
+/** Caches a state that was just read from the store, unless the cached state is valid already. */
 export const learn = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
-): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? see(log, worker, state) : Effect.void)
+): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Takes over an append of another process, by the session row after it. Where more has happened, the next `look` reads. */
+/** Adds an append of another process to the cached state. If other writes were missed, marks the cache stale. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -64,12 +66,12 @@ export const observeAppend = (
     if (isStale || state.revision >= sessionRow.revision) return Effect.void
     if (state.revision + 1 < sessionRow.revision || from !== state.next) return Effect.sync(() => worker.isStale = true)
     const batches = rows.length > 0 ? [...state.batches, { from, to, rows, parked: undefined }] : state.batches
-    return see(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
+    return cache(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
   })).pipe(Effect.asVoid)
 
 /**
- * Keeps the messages that `meant` accepts, and returns the sequence number of the first message, kept or not. Waits for
- * room: see `OutboxWorker.Capacity`.
+ * Stores the messages that `meant` accepts, and returns the sequence number of the first message, stored or not. Waits for room: see
+ * `OutboxWorker.Capacity`.
  */
 export const append = (
   log: OutboxLog,
@@ -103,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Keeps a plan for the batches, instead of the plan `old`. Fails with `taken` if there is another plan. */
+/** Stores a plan for the batches in place of the plan `old`. Fails with `taken` if the conversation has another plan. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -117,7 +119,7 @@ export const keepPlan = (
     yield* moveInTurn(log, worker, (state, idOf) =>
       Effect.suspend(() => {
         const drafts = OutboxState.planDrafts(worker, idOf, plan, old?.rows)
-        return Effect.as(standing(state, batches, old), {
+        return Effect.as(requireUnchanged(state, batches, old), {
           mutations: [...put(drafts, old ? undefined : 0), ...OutboxState.erase(old?.rows.slice(drafts.length) ?? [])],
           after: (applied: ReadonlyArray<Applied>) => {
             plan = { ...plan, rows: rowsOf(applied.slice(0, drafts.length)) }
@@ -129,7 +131,7 @@ export const keepPlan = (
   })
 
 /**
- * Writes the memories made of the batches, and erases the rows of the batches, in one write. Fails with `taken` if the rows
+ * Writes the memories made of the batches, and erases the rows of the batches and their plan, in one write. Fails with `taken` if the rows
  * are gone.
  */
 export const finish = (
@@ -142,24 +144,24 @@ export const finish = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   Effect.map(
     moveInTurn(log, worker, (state) =>
-      Effect.as(standing(state, batches, plan), {
+      Effect.as(requireUnchanged(state, batches, plan), {
         mutations: [
           ...mutations,
           ...OutboxState.erase([...batches, ...plan ? [plan] : []].flatMap(({ rows }) => rows))
         ],
-        after: () => ({ batches: without(state, batches), plan: undefined })
+        after: () => ({ batches: batchesWithout(state, batches), plan: undefined })
       }), provenance),
     (applied) => applied.slice(0, mutations.length)
   )
 
-/** Erases a plan that is of no use any more. */
+/** Erases a plan that cannot be used any more. */
 export const dropPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   plan: OutboxState.Plan
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.asVoid(moveInTurn(log, worker, (state) =>
-    Effect.as(standing(state, [], plan), {
+    Effect.as(requireUnchanged(state, [], plan), {
       mutations: OutboxState.erase(plan.rows),
       after: () => ({ plan: undefined })
     })))
@@ -173,15 +175,15 @@ export const park = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.asVoid(moveInTurn(log, worker, (state) =>
     Effect.gen(function*() {
-      yield* standing(state, [batch], state.plan)
-      const { after, mutations } = yield* marked(log, worker, state, [batch], `${reason}: ${message}`)
+      yield* requireUnchanged(state, [batch], state.plan)
+      const { after, mutations } = yield* setParked(log, worker, state, [batch], `${reason}: ${message}`)
       return {
         mutations: [...mutations, ...OutboxState.erase(state.plan?.rows ?? [])],
         after: (applied) => ({ ...after(applied), plan: undefined })
       }
     })))
 
-/** Has the parked batches wait again; returns how many there were. */
+/** Makes the parked batches wait again; returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -193,9 +195,9 @@ export const release = (
       let group: Batches = []
       yield* moveInTurn(log, worker, (state) => {
         const parked = OutboxState.parked(state)
-        left = Math.min(left, parked.length) // batches that are parked meanwhile stay parked
+        left = Math.min(left, parked.length) // ignores batches that are parked from now on
         group = parked.slice(0, Math.min(left, releasedAtOnce))
-        return marked(log, worker, state, group, undefined)
+        return setParked(log, worker, state, group, undefined)
       })
       count += group.length
       left -= group.length
@@ -204,14 +206,14 @@ export const release = (
   })
 
 /**
- * Erases what waits of the viewer and of narrower viewers, in one tenant; with `scope`, of those whose ids match it. A
- * process that is reading it at this moment finds that it is gone. Returns the ids of the session rows that it erased.
+ * Erases the waiting messages of the viewer and of narrower viewers, in one tenant; with `scope`, only of those whose ids match it. A
+ * process that is reading these messages finds them gone. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer,
   scope?: MemoryScope,
-  left = attempts
+  left = maxAttempts
 ): Effect.Effect<ReadonlyArray<MemoryId>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const conversations = new Map<string, Array<OutboxState.Row>>()
@@ -231,7 +233,7 @@ export const purge = (
       store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
         Effect.as([]),
         MemoryError.catchReason("conflict", (error) =>
-          Effect.succeed([error])) // it has just moved on
+          Effect.succeed([error])) // the conversation changed: try again
       ))
     const [conflict] = conflicts.flat()
     if (conflict && left <= 1) {
@@ -240,33 +242,36 @@ export const purge = (
     return [...sessions, ...yield* purge(store, viewer, scope, left - 1)]
   })
 
-/** Whether a filter means what waits: of which kind or about what that will be is not known yet, and none is in the trash. */
+/**
+ * Whether a filter covers waiting messages. It does not if it names a kind or a content, which the memories of these messages do not have
+ * yet, or the trash, which they are not in.
+ */
 export const isMeant = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether what waits is the viewer's to erase: its own, and that of narrower viewers whose messages would become memories
- * that it sees. A viewer of reach `exact` that names an agent alone has nothing to say about the agent's users.
+ * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose messages would become memories
+ * that it sees. A viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
 
-/** Most times that a write is decided anew because another process was first. */
-const attempts = 50
-/** Number of parked batches that are released in one write. */
+/** Largest number of times that a write is tried because another process wrote first. */
+const maxAttempts = 50
+/** Number of parked batches that one write makes wait again. */
 const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** Mutations of the log, and the conversation as it is after them. */
+/** The mutations of one write, and the state of the conversation after them. */
 interface Move {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Place that was reserved for the batch; given back when the batch is recorded. */
+  /** Capacity that was reserved for the batch; released when the batch is recorded. */
   readonly place?: OutboxWorker.Reservation
 }
 type Decide = (
@@ -274,14 +279,14 @@ type Decide = (
   idOf: OutboxState.Ids
 ) => Effect.Effect<Move, MemoryError.MemoryError>
 
-/** Records the state that was read from the store. */
-const see = (
+/** Caches the state that was read from the store. */
+const cache = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
 ): Effect.Effect<void> =>
   Effect.sync(() => {
-    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // a purge takes the session row too
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // numbers are not reused after a purge of the session row
     worker.isStale = false
     const given = OutboxState.parked(state).length
     if (given > 0) log.parked.set(worker.key, given)
@@ -289,20 +294,20 @@ const see = (
     OutboxWorker.record(log.capacity, worker, OutboxState.waiting(state).length)
     log.onSeen?.(worker)
   })
-const lookAgain = (log: OutboxLog, worker: OutboxWorker.OutboxWorker) =>
-  Effect.tap(OutboxState.of(log.store, worker), (state) => see(log, worker, state))
+const refresh = (log: OutboxLog, worker: OutboxWorker.OutboxWorker) =>
+  Effect.tap(OutboxState.of(log.store, worker), (state) => cache(log, worker, state))
 const current = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
 ): Effect.Effect<OutboxState.OutboxState, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     if (!worker.isStale) return worker.state
-    if (!(yield* OutboxState.isNew(log.store, worker))) return yield* lookAgain(log, worker)
-    yield* see(log, worker, OutboxState.empty(worker))
+    if (!(yield* OutboxState.isNew(log.store, worker))) return yield* refresh(log, worker)
+    yield* cache(log, worker, OutboxState.empty(worker))
     return worker.state
   })
 
-/** Decides a write from the current state of the conversation and performs it; decides anew if another process wrote first. */
+/** Decides a write from the current state of the conversation and performs it; repeats both if another process wrote first. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -321,7 +326,7 @@ const attempt = (
     ).pipe(
       Effect.onError(() =>
         Effect.sync(() => {
-          worker.isStale = true // it may have been written all the same
+          worker.isStale = true // a failed write may still have taken effect
         })
       ),
       Effect.either
@@ -329,12 +334,12 @@ const attempt = (
     if (Either.isRight(written)) {
       const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation puts the session row
       place?.()
-      yield* see(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
+      yield* cache(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
       return written.right.slice(0, mutations.length)
     }
     if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
-    return OutboxState.same(state, yield* lookAgain(log, worker))
-      ? yield* written.left // not about the conversation
+    return OutboxState.same(state, yield* refresh(log, worker))
+      ? yield* written.left // the conflict is with a memory
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
 const move = (
@@ -343,26 +348,26 @@ const move = (
   decide: Decide,
   provenance: MemoryStore.Provenance = ours
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
-  worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, attempts)))
+  worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Performs a write of the outbox's own work, which waits for its turn of the event loop; an append does not wait. */
+/** Performs a write of the outbox itself, which waits for a step of the event loop; an append does not wait. */
 const moveInTurn: typeof move = (log, ...args) => Effect.zipRight(log.turns.step, move(log, ...args))
 
-const without = (state: OutboxState.OutboxState, batches: Batches): Batches => {
+const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
   const gone = new Set(batches.map(({ from }) => from))
   return state.batches.filter(({ from }) => !gone.has(from))
 }
 
 /** Fails with `taken` unless the conversation still has all of the batches, and exactly this plan. */
-const standing = (
+const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,
   plan: OutboxState.Plan | undefined
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
 
-/** Marks the batches as parked for a reason, or as waiting again if no reason is given. */
-const marked = (
+/** Parks the batches for a reason or, without a reason, makes them wait again. */
+const setParked = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState,

@@ -1,17 +1,17 @@
 /**
- * Rows of an outbox in a store: their format, and the state of a conversation that is read from them. Rows are records of kind
- * `outbox` that no viewer sees.
+ * Rows of an outbox in a store: their format, and the state of a conversation that is read from them. Rows are records of kind `outbox`
+ * that no viewer sees.
  *
  * ```text
- * messages  what was said, by the place in the session of its first message   erased by the batch that writes what came of it
- * plan      what the model made of them, not yet written                      erased by the same batch, or by a conflict
- * session   the place of the next message                                     moves on with every write of the conversation
+ * messages  the messages of a batch, by the sequence number of the first one     erased by the write of the memories made of them
+ * plan      the model's answer, not yet written as memories                      erased by the same write, or after a conflict
+ * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
  *
- * A text longer than a record holds lies in several rows, written and erased together.
+ * A text longer than a record can hold is split over several rows, which are written and erased together.
  *
- * The ids of rows are derived from a signature of the store (`ids`), so that no viewer can occupy one beforehand, or tell
- * from an id who talks to the agent. Rows of earlier versions, whose ids any viewer could compute, keep theirs until they
+ * The ids of rows are derived from a signature with the store's secret (`ids`), so that no viewer can create a record under such an id
+ * first, or tell from an id who talks to the agent. Rows of earlier versions, whose ids any viewer could compute, keep their ids until they
  * are erased.
  */
 import * as Effect from "effect/Effect"
@@ -30,6 +30,7 @@ import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
 import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import type { SignedName } from "../../storage/Copy/Lineage.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { breath } from "./OutboxTurns.ts"
 
@@ -39,7 +40,7 @@ export interface ConversationKey {
   readonly session: string
 }
 
-/** A record as it was seen. */
+/** The id and the revision of a record when it was read. */
 export interface Row {
   readonly id: MemoryId
   readonly revision: number
@@ -47,33 +48,33 @@ export interface Row {
 
 /** Messages that were appended together. */
 export interface Batch {
-  /** Place in the session of the first message. */
+  /** Sequence number of the first message. */
   readonly from: number
-  /** Place in the session of the next batch's first message. */
+  /** Sequence number after that of the last message. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
-  /** Reason for which the batch was given up on; `undefined` if it waits. */
+  /** Reason why the batch is parked, that is, no longer read because it failed for good; `undefined` if it waits. */
   readonly parked: string | undefined
 }
 
-/** The model's answer, not yet written. */
+/** The model's answer as mutations that are not yet written. */
 export interface Plan {
   readonly rows: ReadonlyArray<Row>
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly provenance: MemoryStore.Provenance
-  /** Ids of the message rows that it was made of. */
+  /** Ids of the message rows from which the plan was made. */
   readonly of: ReadonlyArray<MemoryId>
 }
 
-/** A conversation as it was seen in the store. */
+/** The state of a conversation when it was read from the store. */
 export interface OutboxState extends ConversationKey {
-  /** Id of the session row that was found. Absent if there is none: then it is written under the id that `ids` gives. */
+  /** Id of the session row that was found. Absent if there is no such row; it is then created under the id that `ids` gives. */
   readonly sessionRow?: MemoryId | undefined
   /** Revision of the session row, 0 if there is none. */
   readonly revision: number
-  /** Place of the next message. */
+  /** Sequence number of the next message. */
   readonly next: number
-  /** Batches in order of their places, parked ones included. */
+  /** Batches in the order of their messages, parked ones included. */
   readonly batches: ReadonlyArray<Batch>
   readonly plan: Plan | undefined
 }
@@ -81,7 +82,7 @@ export interface OutboxState extends ConversationKey {
 const Entries = Schema.parseJson(
   Schema.Array(Schema.Struct({ sequence: Schema.NonNegativeInt, message: Message }))
 )
-/** A message and its place in the session. */
+/** A message and its sequence number in the session. */
 export type Entry = Schema.Schema.Type<typeof Entries>[number]
 
 const conversation = { viewer: Viewer.Stored, session: Schema.String }
@@ -93,7 +94,7 @@ const Data = Schema.Union(
     ...parts,
     from: Schema.NonNegativeInt,
     to: Schema.NonNegativeInt,
-    /** Reason for which the batch was given up on. */
+    /** Reason for which the batch is parked. */
     parked: Schema.optional(Schema.String)
   }),
   Schema.Struct({
@@ -110,8 +111,8 @@ const Data = Schema.Union(
 export type Data = typeof Data.Type
 
 /**
- * Returns the key of a conversation. The reach `everyone` appears as `within`, its name in earlier versions, so that the rows of
- * those are still found.
+ * Returns the key of a conversation. The reach `everyone` is written as `within`, its name in earlier versions, so that rows from those
+ * versions are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([
@@ -125,7 +126,14 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
 export type Ids = (name: string) => MemoryId
 /** Returns the ids of a conversation's rows. They stay the same as long as the store's secret does. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
-  Effect.map(store.sign("outbox", keyOf(key)), (signature) => (name) => stableId(`outbox:${signature}:${name}`))
+  Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => stableId(`${kind}:${signature}:${name}`))
+
+/** Reads the name that the id of a session row is derived from, for a copy into another store: all other rows are found by what they say. */
+export const readName = (record: MemoryRecord): SignedName | undefined =>
+  record.kind !== kind
+    ? undefined
+    : Option.getOrUndefined(Option.flatMap(Schema.decodeUnknownOption(Data)(record.data), (data) =>
+      data.row !== "session" ? Option.none() : Option.some({ purpose: kind, text: keyOf(data), names: ["session"] })))
 
 /** Drafts the rows of a batch. */
 export const messageDrafts = (
@@ -138,7 +146,7 @@ export const messageDrafts = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
   )
 
-/** Drafts the rows of a plan. Reuses the row ids of the plan that it replaces, as far as they go. */
+/** Drafts the rows of a plan. Reuses the row ids of the plan that it replaces, as far as they suffice. */
 export const planDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -153,14 +161,14 @@ export const planDrafts = (
     )
   )
 
-/** Moves the session row on; the store refuses it with `conflict` if the conversation has moved on since it was seen. */
+/** Updates the session row; the store rejects the write with `conflict` if the conversation has changed since `ifRevision`. */
 export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifRevision: number): MemoryMutation => ({
   _tag: "Put",
   draft: draft(id, "", { row: "session", ...keyIn(key), next }),
   ifRevision
 })
 
-/** Marks a row as parked for a reason, or as waiting again if no reason is given. */
+/** Marks a row as parked for a reason or, without a reason, as waiting again. */
 export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -168,11 +176,11 @@ export const parking = (record: MemoryRecord, parked: string | undefined): Memor
   ifRevision: record.revision
 })
 
-/** Erases rows, if they still are as they were seen. */
+/** Erases rows, on condition that they have not changed since they were read. */
 export const erase = (rows: ReadonlyArray<Row>): ReadonlyArray<MemoryMutation> =>
   rows.map(({ id, revision }) => ({ _tag: "Forget", id, purge: true, ifRevision: revision }))
 
-/** The state of a conversation of which the store holds nothing. */
+/** The state of a conversation that has no rows in the store. */
 export const empty = ({ session, viewer }: ConversationKey): OutboxState => ({
   viewer,
   session,
@@ -185,23 +193,23 @@ export const empty = ({ session, viewer }: ConversationKey): OutboxState => ({
 /** Selects the batches that wait to be read. */
 export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ parked }) => parked === undefined)
-/** Selects the batches that were given up on. */
+/** Selects the parked batches. */
 export const parked = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ parked }) => parked !== undefined)
 
-/** Whether all of the batches still wait as they were seen. */
+/** Whether all of the batches still wait and have not changed. */
 export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolean => {
   const there = new Set(waiting(state).map(signature))
   return batches.every((batch) => there.has(signature(batch)))
 }
-/** Whether two plans have the same rows, or neither is there. */
+/** Whether two plans have the same rows, or both are absent. */
 export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && signature(a) === signature(b))
-/** Whether two states have the same revision, waiting batches and plan, and as many batches. */
+/** Whether two states have the same revision, waiting batches, plan and number of batches. */
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 
-/** Reads the conversations of a tenant; with `where`, only from rows that match. Skips what a person's file says. */
+/** Reads the conversations of a tenant; with `where`, only from matching rows. Skips rows that a person wrote as files. */
 export const all = (
   store: MemoryStore.Service,
   tenant: string,
@@ -211,29 +219,29 @@ export const all = (
     const found = new Map<string, { readonly key: ConversationKey; readonly rows: Array<Found<Data["row"]>> }>()
     yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
       Effect.sync(() => {
-        if (record.source.origin === "file") return // a row that was written by hand is no message
+        if (record.source.origin === "file") return // a person's file is no message
         const name = keyOf(data)
         const known = found.get(name) ?? { key: data, rows: [] }
         known.rows.push([data, record])
         found.set(name, known)
       }))
     return yield* Effect.forEach(found.values(), ({ key, rows }, i) => {
-      const state = Effect.sync(() => together(key, rows))
-      return (i + 1) % page === 0 ? Effect.zipRight(breath, state) : state
+      const state = Effect.sync(() => assemble(key, rows))
+      return (i + 1) % rowsPerTurn === 0 ? Effect.zipRight(breath, state) : state
     })
   })
 
 /**
- * Streams every outbox row of the tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that
- * a newer release wrote. The version of a file that a person put there is not checked.
+ * Streams every outbox row of the tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer release
+ * wrote; the version is not checked in a file that a person wrote.
  */
 export const rows = (
   store: MemoryStore.Service,
   tenant: string,
   where?: MemoryFilter["where"]
 ): Stream.Stream<Found<Data["row"]>, MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: page }).pipe(
-    Stream.mapChunksEffect((rows) => Effect.as(rows.length < page ? Effect.void : breath, rows)),
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: rowsPerTurn }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < rowsPerTurn ? Effect.void : breath, rows)),
     Stream.tap(({ data, source }) =>
       source.origin === "file"
         ? Effect.void
@@ -242,12 +250,12 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads one conversation. Cost: the rows whose session and ids may be the conversation's, see `near`. */
+/** Reads one conversation. Cost: the rows that `conversationFilter` matches, perhaps a few of others. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
 ): Effect.Effect<OutboxState, MemoryError.MemoryError> =>
-  Effect.map(all(store, key.viewer.tenant, near(key)), (states) => {
+  Effect.map(all(store, key.viewer.tenant, conversationFilter(key)), (states) => {
     const name = keyOf(key)
     return states.find((state) => keyOf(state) === name) ?? empty(key)
   })
@@ -264,7 +272,7 @@ export const isNew = (
     return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
   })
 
-/** Reads the rows of the batches. Fails with `taken` if one is not any more as it was seen. */
+/** Reads the rows of the batches. Fails with `taken` if one of them has changed since it was read. */
 export const records = (
   store: MemoryStore.Service,
   tenant: string,
@@ -274,13 +282,13 @@ export const records = (
   return Effect.flatMap(
     store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
     Effect.forEach((found, i) =>
-      // a tombstone is a revision later
+      // the tombstone of a forgotten row has a later revision
       Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : taken
     )
   )
 }
 
-/** Reads the messages of the batches. Fails with `taken` if a row is not any more as it was seen. */
+/** Reads the messages of the batches. Fails with `taken` if one of the rows has changed since it was read. */
 export const entries = (
   store: MemoryStore.Service,
   tenant: string,
@@ -289,20 +297,20 @@ export const entries = (
   Effect.forEach(batches, (batch) =>
     Effect.flatMap(
       records(store, tenant, [batch]),
-      (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // we encoded it
+      (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // this module encoded it
     )).pipe(Effect.map((all) => all.flat()))
 
-/** Says that another process was first, or that the messages were forgotten. */
+/** The error for batches that another process has finished, or whose messages were forgotten. */
 export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
 /** Whether an error is `taken`. */
 export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
 
 const kind = "outbox"
-/** Number of rows that are decoded, and of conversations that are put together, in one turn of the event loop. */
-const page = 100
+/** Number of rows that are decoded, and of conversations that are assembled, before the event loop gets a chance to run. */
+const rowsPerTurn = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
-// compiled at their first calls: an import of the package does without
+// compiled at their first call, to keep the import of the package fast
 const decode = (data: unknown) => Schema.decodeUnknownEither(Data)(data)
 const encode = (data: Data) => Schema.encodeSync(Data)(data)
 
@@ -314,16 +322,19 @@ const draft = (id: MemoryId, body: string, data: Data): Draft => ({
   kind,
   summary: `${data.row}, on their way into memory`,
   body,
-  data: defined(encode(data) as JsonObject) // an encoded schema is JSON
+  data: defined(encode(data) as JsonObject) // the schema encodes to JSON
 })
 
 const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject // optional keys only
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject // removes only optional keys
 
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
-/** Matches the conversation's rows and perhaps more: skips ids that are not ASCII, which Unicode may write in several ways. */
-const near = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
+/**
+ * Builds a condition for the conversation's rows, which may match other rows too: ids that are not ASCII are left out, for Unicode may
+ * encode them in several ways.
+ */
+const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },
   ...Object.fromEntries(fields.flatMap((field) => {
     const id = viewer[field]
@@ -334,8 +345,8 @@ const near = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
 /** A row's data and its record. */
 export type Found<R extends Data["row"]> = readonly [Extract<Data, { readonly row: R }>, MemoryRecord]
 
-/** Puts a conversation together from its rows. */
-const together = (
+/** Assembles the state of a conversation from its rows. */
+const assemble = (
   { session, viewer }: ConversationKey,
   all: ReadonlyArray<Found<Data["row"]>>
 ): OutboxState => {
@@ -356,13 +367,13 @@ const together = (
     }
   }
   const batches = Array.from(groups).sort(([a], [b]) => a - b).flatMap(([from, group]): ReadonlyArray<Batch> => {
-    const whole = wholeOf(group)
+    const whole = completeParts(group)
     if (whole.length === 0) return []
-    const { to } = group[0]![0] // never empty
+    const { to } = group[0]![0] // a group is never empty
     return [{ from, to, rows: whole.map(seen), parked: whole.find(([{ parked }]) => parked !== undefined)?.[0].parked }]
   })
   const { id: sessionRow, revision = 0 } = last?.[1] ?? {}
-  return { viewer, session, sessionRow, revision, next, batches, plan: planOf(wholeOf(planned)) }
+  return { viewer, session, sessionRow, revision, next, batches, plan: planOf(completeParts(planned)) }
 }
 
 const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
@@ -374,12 +385,12 @@ const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
     rows: all.map(seen),
     mutations: mutations.right,
     provenance: { origin, trust },
-    of: of as ReadonlyArray<MemoryId> // ids that we wrote
+    of: of as ReadonlyArray<MemoryId> // this module wrote the ids
   }
 }
 
-/** Sorts the parts of a text; returns none if one is missing. */
-const wholeOf = <A extends { readonly part: number; readonly parts: number }>(
+/** Sorts the parts of a split text; returns none of them if one is missing. */
+const completeParts = <A extends { readonly part: number; readonly parts: number }>(
   all: ReadonlyArray<readonly [A, MemoryRecord]>
 ): ReadonlyArray<readonly [A, MemoryRecord]> =>
   all.length === all[0]?.[0].parts ? Array.from(all).sort(([a], [b]) => a.part - b.part) : []

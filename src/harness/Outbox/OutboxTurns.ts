@@ -1,20 +1,20 @@
 /**
- * Shares what the conversations of an outbox have in common: the readers among tenants, so that a reading that hangs
- * delays no other, and the turns of the event loop among the steps of its work.
+ * Divides two resources among the conversations of an outbox. One is its readers: a reading is one extraction run, and runs on a reader; a
+ * reading that hangs must delay no other tenant. The other is the event loop, so that an outbox leaves room for other tasks.
  *
  * ```text
- * readers        `concurrency` readings run at once, hence as many calls of the model. Half of them, rounded up, are
+ * readers        `concurrency` readings run at once, each with its own model calls. Half of the readers, rounded up, are
  *                prompt readers; the rest are slow readers.
- * round robin    A free reader goes to the tenant whose last turn is longest ago; within the tenant to the conversation
- *                that has waited longest. A turn is one reading; a conversation with more to read queues again.
- * slow readings  A reading that outlasts its turn goes on with a slow reader and gives its prompt reader back. The
- *                conversation starts with a slow reader from then on, until a reading of it ends within a turn.
- * no room        Where all slow readers are taken, the newest reading of the tenant that holds the most of them gives
- *                way to a tenant that holds at least two fewer. Otherwise the reading keeps its prompt reader until a
+ * round robin    A free reader goes to the tenant that has waited longest since it last got one; within the tenant to the
+ *                conversation that has waited longest. After one reading a conversation with more to read queues again.
+ * slow readings  A reading that exceeds its time slice moves to a slow reader and frees its prompt reader. From then on
+ *                the conversation starts with a slow reader, until one of its readings ends within the time slice.
+ * no room        If all slow readers are taken, the newest reading of the tenant that holds the most of them is stopped in
+ *                favour of a tenant that holds at least two fewer. Otherwise the reading keeps its prompt reader until a
  *                conversation waits for that reader; then it is stopped, and queues for a slow reader.
  * ```
  *
- * A stopped reading has not failed: it starts again later, and repeats the model calls that it had made.
+ * A stopped reading does not count as failed: it is restarted later, and repeats its model calls.
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
@@ -24,10 +24,10 @@ import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Scheduler from "effect/Scheduler"
 
-/** A conversation that takes turns, one at a time. */
+/** A conversation that queues for readers, with one reading at a time. */
 export interface Reader {
   readonly tenant: string
-  /** Whether the last reading outlasted its turn. */
+  /** Whether the last reading exceeded its time slice. */
   isSlow: boolean
 }
 
@@ -35,38 +35,38 @@ export interface Reader {
 export interface Options {
   /** Readings that run at once, at least 2. */
   readonly concurrency: number
-  /** Longest time that a reading may hold a prompt reader that others wait for. */
+  /** Time slice: longest time that a reading may hold a prompt reader that others wait for. */
   readonly turn: Duration.DurationInput
 }
 
-/** The readings of one outbox: which run, and which wait for a reader. */
+/** The scheduler's state: the readings (extraction runs) of one outbox that run, and those that wait for a reader. */
 export interface ReadingTurns {
   readonly promptReaders: number
   readonly slowReaders: number
   readonly length: Duration.DurationInput
-  /** Turns that wait for a reader, by tenant; the tenants in order of their turns. */
+  /** Readings that wait for a reader, by tenant; the tenants in round-robin order. */
   readonly queues: { readonly prompt: Map<string, Set<Turn>>; readonly slow: Map<string, Set<Turn>> }
-  /** Number of turns in `queues.prompt`. */
+  /** Number of readings in `queues.prompt`. */
   queued: number
-  /** Turns that hold a reader, in order of their start. */
+  /** Readings that hold a reader, in order of their start. */
   readonly running: { readonly prompt: Set<Turn>; readonly slow: Set<Turn> }
-  /** Prompt readings that outlasted their turn and found no slow reader. */
+  /** Readings on a prompt reader that exceeded their time slice and found no free slow reader. */
   readonly overdue: Set<Turn>
 }
 
 interface Turn {
   readonly tenant: string
-  /** The sort of reader that the turn waits for or holds. */
+  /** The sort of reader that the reading waits for or holds. */
   place: "prompt" | "slow"
   readonly started: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
-  /** True once the reading has outlasted its turn. */
+  /** True once the reading has exceeded its time slice. */
   isOver: boolean
-  /** True once the reading has to give way to others. */
+  /** True once the reading has been told to stop in favour of others. */
   isStopping: boolean
 }
 
-/** Makes the readers of one outbox. */
+/** Makes the scheduler of one outbox, with all readers free. */
 export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   const promptReaders = Math.ceil(concurrency / 2)
   return {
@@ -80,14 +80,14 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   }
 }
 
-/** Runs the reading when it is the conversation's turn; starts it again if it was stopped for others. */
+/** Runs the reading when a reader is free for it; restarts it if it was stopped in favour of others. */
 export const take = <A, E>(turns: ReadingTurns, reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.flatMap(
     attempt(turns, reader, reading),
     Option.match({ onNone: () => take(turns, reader, reading), onSome: Effect.succeed })
   )
 
-/** Runs the reading once; `None` if it was stopped for others. */
+/** Runs the reading once; `None` if it was stopped in favour of others. */
 const attempt = <A, E>(
   turns: ReadingTurns,
   reader: Reader,
@@ -128,7 +128,7 @@ const enqueued = (turns: ReadingTurns, reader: Reader): Effect.Effect<Turn> =>
     return turn
   })
 
-/** Marks a reading that has outlasted its turn. */
+/** Marks a reading that has exceeded its time slice as slow. */
 const outlast = (turns: ReadingTurns, reader: Reader, turn: Turn): Effect.Effect<void> =>
   Effect.sync(() => {
     turn.isOver = true
@@ -151,7 +151,7 @@ const dequeue = (turns: ReadingTurns, turn: Turn): void => {
   if (!waiting?.delete(turn)) return
   if (turn.place === "prompt") turns.queued--
   queue.delete(turn.tenant)
-  if (waiting.size > 0) queue.set(turn.tenant, waiting) // the tenant goes to the end of the rotation
+  if (waiting.size > 0) queue.set(turn.tenant, waiting) // the tenant goes to the end of the round robin
 }
 
 const begin = (turns: ReadingTurns, turn: Turn): void => {
@@ -160,14 +160,14 @@ const begin = (turns: ReadingTurns, turn: Turn): void => {
   Deferred.unsafeDone(turn.started, Effect.void)
 }
 
-/** Interrupts the reading, which gives its reader back when the interruption is done. */
+/** Interrupts the reading, which frees its reader when the interruption is done. */
 const stop = (turns: ReadingTurns, turn: Turn): void => {
   turn.isStopping = true
   turns.overdue.delete(turn)
   Deferred.unsafeDone(turn.stopped, Effect.void)
 }
 
-/** Gives free readers to waiting turns, then stops readings that have to give way. */
+/** Assigns free readers to waiting readings, then stops readings in favour of others. */
 const dispatch = (turns: ReadingTurns): void => {
   dispatchSlow(turns)
   dispatchPrompt(turns)
@@ -207,14 +207,14 @@ const dispatchPrompt = (turns: ReadingTurns): void => {
   }
 }
 
-/** Counts the slow readers that the tenant holds and is not about to give back. */
+/** Counts the slow readers that the tenant holds, without readings that are being stopped. */
 const heldBy = ({ running }: ReadingTurns, tenant: string): number => {
   let count = 0
   for (const turn of running.slow) if (turn.tenant === tenant && !turn.isStopping) count++
   return count
 }
 
-/** Finds the newest slow reading of the tenant that holds the most slow readers, and how many it holds. */
+/** Finds the newest slow reading of the tenant that holds the most slow readers; returns it with that number. */
 const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
   let found: readonly [Turn, number] | undefined
   for (const turn of turns.running.slow) {
@@ -224,7 +224,7 @@ const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undef
   return found
 }
 
-/** Finds a turn that waits for a slow reader, overdue or queued, whose tenant holds the fewest, and how many it holds. */
+/** Finds a reading that waits for a slow reader, whose tenant holds the fewest of them; returns it with that number. */
 const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
   let found: readonly [Turn, number] | undefined
   const consider = (turn: Turn) => {
@@ -242,20 +242,20 @@ const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
 const stopping = (turns: ReadonlySet<Turn>): number => Array.from(turns).filter((turn) => turn.isStopping).length
 
 /**
- * Admits a limited number of an outbox's steps in each turn of the event loop. Fibers that never wait for I/O run as
- * microtasks, so without these pauses timers, sockets and files would wait until all fibers are done.
+ * Admits a limited number of an outbox's steps per iteration of the event loop. Fibers that never wait for I/O run as microtasks, so
+ * without these pauses timers, sockets and files would wait until all fibers are done.
  */
 export interface EventLoopTurns {
-  /** Returns at once for the first six steps of a turn of the event loop; further steps wait for a later turn, in order. */
+  /** Returns at once for the first six steps of an iteration of the event loop; further steps wait for a later one, in order. */
   readonly step: Effect.Effect<void>
 }
 
-/** Steps in one turn of the event loop. A step decodes or writes some rows: 1 to 4 ms. */
+/** Steps per iteration of the event loop. A step decodes or writes some rows, which takes 1 to 4 ms. */
 const stepsPerTurn = 6
 
 /** Makes a limiter whose steps share one count. */
 export const eventLoopTurns = (): EventLoopTurns => {
-  const waiting = new Set<() => void>() // insertion order is the order of service
+  const waiting = new Set<() => void>() // resumed in order of insertion
   let steps = 0
   let isTimed = false
   const scheduleTurn = () => {
@@ -290,10 +290,10 @@ export const eventLoopTurns = (): EventLoopTurns => {
   }
 }
 
-/** Waits for the next turn of the event loop. */
+/** Waits for the next iteration of the event loop. */
 export const breath: Effect.Effect<void> = Effect.async((resume) => nextTurn(() => resume(Effect.void)))
 
-/** Timers of the platform instead of the `Clock`, since no time of a `TestClock` has to pass. */
+/** Timers of the platform instead of the `Clock`, so that a test under `TestClock` need not advance the time. */
 const timers = Scheduler.timerBatched(0)
-/** Chains two timers: Node may run the first within the current turn, if it has expired already, but never the second. */
+/** Chains two timers: Node may run the first in the current iteration, if it is already due, but never the second. */
 const nextTurn = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)

@@ -1,8 +1,8 @@
 /**
- * The worker of one conversation: waits for its extraction trigger, then has the waiting batches read until none is left,
- * trying again by the retry schedule after a failure; and the room that the workers of a tenant share.
+ * The worker of one conversation: waits for its extraction trigger, then starts readings, each an extraction run over waiting batches,
+ * until none is left, and retries by a schedule after a failure. Also the capacity limits that the workers of a tenant share.
  *
- * Closing a worker loses nothing: everything it knows is in the store, or derived from it.
+ * A worker can be closed at any time: its state is a cache of the store.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -25,7 +25,7 @@ import * as OutboxState from "./OutboxState.ts"
 export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly key: string
   readonly tenant: string
-  /** Serialises writes to the conversation's rows. */
+  /** Serialises writes of the conversation's rows. */
   readonly writeLock: Effect.Semaphore
   /** Serialises readings of the conversation. */
   readonly drainLock: Effect.Semaphore
@@ -33,47 +33,47 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly notify: (event: TriggerEvent) => Effect.Effect<void>
   /** Requests a reading, whatever the trigger says. */
   readonly request: Effect.Effect<void>
-  /** Requests a reading that is tried at once, however many failed before, and waits until one has ended. */
+  /** Requests a reading that is tried at once, regardless of earlier failures, and waits until it has ended. */
   readonly readNow: Effect.Effect<void, MemoryError.MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
-  /** The conversation as it was last seen. */
+  /** The cached state of the conversation. */
   state: OutboxState.OutboxState
-  /** True until the rows are first read, and after a failed write that may have taken effect. */
+  /** Whether `state` must be read again: before the first read, and after a failed write that may have taken effect. */
   isStale: boolean
   /** Number of batches that wait. Counts against the capacity. */
   waiting: number
-  /** Number of batches whose append has not ended. Counts against the capacity. */
+  /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Per waiting batch that failed: how often, and the number of successes of the outbox before its first failure. */
+  /** Waiting batches that failed, by first sequence number: how often, and the outbox's successes before the first failure. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
-  /** True while batches are read one by one, since one of several failed. */
+  /** Whether batches are read one by one, because one of several that were read together failed. */
   readsSingly: boolean
-  /** Number of readings that failed since the last success, without those that failed permanently. */
+  /** Number of failed readings since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests since the conversation failed too often; every third one is tried. */
+  /** Number of requests since the conversation failed ten times; only every third one is tried. */
   requests: number
-  /** Whether `readNow` waits for the next attempt. */
+  /** Whether a caller of `readNow` waits for the next attempt. */
   isUrgent: boolean
-  /** Time at which the worker tries again, epoch milliseconds; `undefined` if it waits for a request only. */
+  /** Time of the next retry, epoch milliseconds; `undefined` if none is scheduled. */
   retryAt: number | undefined
-  /** Whether the last reading outlasted its turn. */
+  /** Whether the last reading exceeded its time slice. */
   isSlow: boolean
   isReading: boolean
-  /** Number of callers that hold the worker; it is not closed while there are any. */
+  /** Number of callers that use the worker; it is not closed while they do. */
   references: number
 }
 
-/** Whether nothing of the conversation waits, by its rows as last seen. */
+/** Whether no message or plan of the conversation waits, by its cached state. */
 export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
-/** Whether the worker can be closed: no callers, no reading, and nothing waits. */
+/** Whether the worker can be closed: no caller uses it, no reading runs, and nothing waits. */
 export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
 
 /** Options of a worker. */
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError.MemoryError>
-  /** Tries once to read all that waits; fails if something still waits. */
+  /** Tries once to read all waiting messages; fails if some still wait. */
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
@@ -84,7 +84,7 @@ export const make = (
 ): Effect.Effect<OutboxWorker, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    // a fiber of one conversation may be asked for by another, whose context it must not have
+    // another conversation's fiber may start a fiber of this one, which must not inherit that fiber's context
     const refs = yield* Effect.getFiberRefs
     const fork: Fork = (self) =>
       Effect.setFiberRefs(refs).pipe(
@@ -92,7 +92,7 @@ export const make = (
         Effect.interruptible,
         Effect.forkIn(scope),
         Effect.asVoid,
-        Effect.uninterruptible // the caller has noted that there is a fiber
+        Effect.uninterruptible // else `isWorking` might stay true without a fiber
       )
     const worker: OutboxWorker = {
       viewer: key.viewer,
@@ -123,13 +123,13 @@ export const make = (
       isReading: false,
       references: 0
     }
-    const disconnected = Effect.disconnect(attempt(worker)) // the end of the scope waits for no store that never answers
+    const disconnected = Effect.disconnect(attempt(worker)) // the close of the scope must not wait for a hanging store
     const loop: Loop = {
       worker,
       attempt: disconnected,
       delays: yield* Schedule.driver(Schedule.modifyDelayEffect(retry, (_, delay) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
-          failed(loop, now + Duration.toMillis(delay)) // counted before the wait begins
+          failed(loop, now + Duration.toMillis(delay)) // the failure is reported before the delay begins
           return delay
         }))),
       fork,
@@ -149,7 +149,7 @@ export const make = (
 /** Runs a fiber of the worker until its scope ends. */
 type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
-/** Follows a trigger that has `watch`: uses one fiber at most, while the trigger waits for a time. */
+/** Follows a trigger that has `watch`. Uses one fiber at most, and only while the trigger waits for a time. */
 const watched = (
   name: string,
   start: () => Watch,
@@ -176,7 +176,7 @@ const watched = (
     }).pipe(safe)
 }
 
-/** Follows a trigger that is a stream only. */
+/** Follows a trigger that has no `watch`, by its stream. */
 const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
   Effect.map(Queue.unbounded<TriggerEvent>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
     (event) => Queue.offer(events, event),
@@ -186,7 +186,7 @@ const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
     )
   ])
 
-/** The worker's loop: its fiber runs while a reading is requested. */
+/** The worker's loop: a fiber that runs while a reading is requested. */
 interface Loop {
   readonly worker: OutboxWorker
   readonly attempt: Effect.Effect<void, MemoryError.MemoryError>
@@ -198,11 +198,11 @@ interface Loop {
   requested: Deferred.Deferred<void> | undefined
   /** Completed with the result of the next attempt that ends. */
   next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
-  /** The failure that a retry is waited for. */
+  /** The failure after which the loop waits to retry. */
   failure: MemoryError.MemoryError | undefined
 }
 
-/** Requests a reading: starts the loop's fiber, or has it try again at once. */
+/** Requests a reading: starts the loop's fiber or, if it waits to retry, wakes it. */
 const request = (loop: Loop): Effect.Effect<void> =>
   Effect.suspend(() => {
     loop.isRequested = true
@@ -212,7 +212,7 @@ const request = (loop: Loop): Effect.Effect<void> =>
     return loop.fork(works(loop))
   })
 
-/** Repeats the attempt until it succeeds. Pauses as the schedule says, or less if a request comes. Ends when no request is left. */
+/** Repeats the attempt until it succeeds, with the schedule's delays, which a request cuts short. Ends when no request is left. */
 const works = (loop: Loop): Effect.Effect<void> =>
   Effect.gen(function*() {
     while (loop.isRequested) {
@@ -231,7 +231,7 @@ const works = (loop: Loop): Effect.Effect<void> =>
     }
   }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
 
-/** Waits for the schedule or another request; only for a request if the schedule is exhausted. */
+/** Waits for the schedule's delay or another request; if the schedule is exhausted, for a request only. */
 const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
   Effect.suspend(() => {
     loop.failure = error
@@ -252,32 +252,32 @@ const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>)
 }
 
 /**
- * Limits of the batches that may wait, per conversation and per tenant. Each tenant has a count of its own, so no tenant waits for
+ * Limits of the number of waiting batches, per conversation and per tenant. Each tenant is counted by itself, so that no tenant waits for
  * another.
  */
 export interface Capacity {
-  /** Batches of one tenant that may wait, at least 1. */
+  /** Largest number of waiting batches of one tenant, at least 1. */
   readonly capacityPerTenant: number
-  /** Batches of one conversation that may wait, at least 1. */
+  /** Largest number of waiting batches of one conversation, at least 1. */
   readonly capacityPerLine: number
   /** Longest time that an append waits for room. */
   readonly patience: Duration.DurationInput
-  /** The tenants in which something waits. */
+  /** The tenants that have waiting batches. */
   readonly tenants: Map<string, Tenant>
-  /** Hears of batches that begin to wait, or end: a negative number. */
+  /** Called when batches begin to wait or, with a negative number, when they are done. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 
-/** Gives a reserved place back. The append calls it when it records its batch; further calls do nothing. */
+/** Releases the reserved capacity. An append calls it when it has recorded its batch; further calls do nothing. */
 export type Reservation = () => void
 
-/** One tenant's conversations in which batches wait, and its taken capacity. */
+/** The conversations of one tenant that have waiting batches, and the tenant's used capacity. */
 interface Tenant {
-  /** Workers, in the order in which they are examined for room. */
+  /** Workers, in the order in which they are considered for a reading that frees capacity. */
   readonly workers: Set<OutboxWorker>
-  /** Batches that wait, and places reserved for more. */
+  /** Number of waiting batches and of reservations. */
   taken: number
-  /** Completed, and replaced, whenever a batch stops waiting. */
+  /** Completed and replaced whenever a batch stops waiting. */
   freed: Deferred.Deferred<void>
 }
 
@@ -285,9 +285,9 @@ interface Tenant {
 export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...options, tenants: new Map() })
 
 /**
- * Runs `append` with a place reserved for its batch. Where no place is free, the oldest batches of the conversation are
- * read at once or, where it has none, those of another conversation of the tenant. Fails with `rate_limited` if that
- * reading fails or takes longer than `patience`.
+ * Runs `append` with capacity reserved for its batch. If none is free, first has the oldest batches of the conversation read at once or, if
+ * it has none, those of another conversation of the tenant. Fails with `rate_limited` if that reading fails or takes longer than
+ * `patience`.
  */
 export const reserve = <A>(
   capacity: Capacity,
@@ -296,7 +296,7 @@ export const reserve = <A>(
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Effect.acquireUseRelease(placeFor(capacity, worker), append, (free) => Effect.sync(free))
 
-/** Records how many batches of the conversation wait. */
+/** Records the number of waiting batches of the conversation. */
 export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number): void => {
   const before = worker.waiting
   if (waiting === before) return
@@ -307,7 +307,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
   count(capacity, worker, waiting - before)
 }
 
-/** Reserves a place. The caller runs it uninterruptibly; only the waiting is interruptible. */
+/** Reserves capacity for one batch. The caller runs it uninterruptibly; only the wait is interruptible. */
 const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
@@ -325,7 +325,7 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
     }
   })
 
-/** Requests a reading and waits until it has ended or room is free; `left` is in milliseconds. */
+/** Requests a reading, and waits until it has ended or capacity is free; `left` is in milliseconds. */
 const waitForRoom = (
   capacity: Capacity,
   worker: OutboxWorker,
@@ -376,7 +376,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerLine }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerLine
 
-/** Chooses the conversation whose reading makes room. */
+/** Chooses the conversation to read so that capacity is freed. */
 const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)
@@ -384,14 +384,14 @@ const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker =>
   for (const other of Array.from(Iterable.take(workers, candidates))) {
     if (best === undefined || difficulty(other) < difficulty(best)) best = other
     workers.delete(other)
-    workers.add(other) // moved to the end, so that the next call examines others first
+    workers.add(other) // moved to the end: the next call considers others first
   }
   return best ?? worker
 }
 
-/** Number of conversations of a full tenant that are compared before one of them is read. */
+/** Number of conversations of a full tenant that are compared to choose the one to read. */
 const candidates = 64
 
-/** Rates how unlikely a reading of the conversation is to succeed soon: 0 (likely) to 3. */
+/** Rates how unlikely a reading of the conversation is to succeed soon, from 0 (likely) to 3. */
 const difficulty = ({ failuresInARow, isReading, isSlow }: OutboxWorker): number =>
   failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0

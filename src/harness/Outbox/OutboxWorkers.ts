@@ -1,5 +1,5 @@
 /**
- * Open conversations of an outbox, a worker for each, and the operations on rows of the store that `Outbox` and `OutboxCluster`
+ * The open conversations of an outbox, with a worker for each; and the queries on rows of the store that `Outbox` and `OutboxCluster`
  * share.
  */
 import * as Chunk from "effect/Chunk"
@@ -25,7 +25,7 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 /** Options of the workers of one outbox. */
 export interface Options extends Pick<OutboxOptions, "openLines" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
-  /** Serves one request of a worker: tries once to read what waits, and fails if something still does. */
+  /** Serves one request of a worker: tries once to read all waiting messages, and fails if some still wait. */
   readonly attempt: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
   /** Whether a worker can be closed. Default `OutboxWorker.isIdle`. */
   readonly isIdle?: ((worker: OutboxWorker.OutboxWorker) => boolean) | undefined
@@ -57,13 +57,13 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
-/** Counts in the metric what waits in an outbox, until the scope closes: from then on it waits in the store. */
+/** Counts the waiting batches of an outbox in a metric until the scope closes; after that they wait only in the store. */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() => ({ waiting: 0, isOpen: true })),
     (count) =>
       Effect.sync(() => {
-        count.isOpen = false // a reading that nobody waits for may end later
+        count.isOpen = false // readings that end later must not count
         queueLength.unsafeModify(-count.waiting, [])
       })
   ),
@@ -74,7 +74,7 @@ export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> 
   }
 )
 
-/** Holds the worker of a conversation while it is used, and opens it if it is not open. */
+/** Opens the worker of a conversation if need be, and keeps it open while `use` runs. */
 export const using = <A, E>(
   workers: OutboxWorkers,
   key: OutboxState.ConversationKey,
@@ -85,7 +85,7 @@ export const using = <A, E>(
     return settle(workers, worker)
   })
 
-/** Closes the workers that have been idle longest, if more than `openLines` are open. */
+/** Closes the workers that have been idle longest, until no more than `openLines` are open. */
 export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { idle, isIdle = OutboxWorker.isIdle, open, openLines = 1_000 } = workers
@@ -99,7 +99,7 @@ export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker
     return Effect.forEach(closing, (oldest) => close(workers, oldest), { discard: true })
   })
 
-/** Closes a worker, in the background. Another use of its conversation opens another one. */
+/** Closes a worker, in the background. The next use of its conversation opens a new one. */
 export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
     workers.idle.delete(worker)
@@ -109,8 +109,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
   })
 
 /**
- * Keeps the messages that are meant to be extracted, and returns the sequence number of the first message, kept or not.
- * Fails with `invalid_scope` if the viewer has no scope to remember them in.
+ * Stores the messages that the options select for extraction, and returns the sequence number of the first message, stored or not. Fails
+ * with `invalid_scope` if the viewer has no scope to remember them in.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -130,9 +130,7 @@ export const keep = (
     )
   })
 
-/**
- * Reads the conversations of every tenant that has rows of the library's own; of a store that cannot tell, of every tenant.
- */
+/** Reads the conversations of every tenant that has internal rows; if the store cannot list these tenants, of every tenant. */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
@@ -150,7 +148,7 @@ export const tenantsOf = (
     onSome: ({ tenantsWith }) => Effect.map(Stream.runCollect(tenantsWith(Internal)), Chunk.toReadonlyArray)
   })
 
-/** Whether something of the conversation is yet to be read or written. */
+/** Whether the conversation has waiting messages, or a plan that is not yet written. */
 export const isUnread = (state: OutboxState.OutboxState): boolean =>
   state.plan !== undefined || OutboxState.waiting(state).length > 0
 
@@ -158,13 +156,13 @@ export const isUnread = (state: OutboxState.OutboxState): boolean =>
 export const waitingOf = (state: OutboxState.OutboxState): number =>
   OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
 
-/** Lists the batches of a conversation that were given up on. */
+/** Lists the parked batches of a conversation. */
 export const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
   const { session, viewer } = state
   return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
 }
 
-/** Fails with the number of failed conversations per reason; quotes none of their errors, which may hold a user's words. */
+/** Fails with the number of failed conversations per reason; it quotes none of their errors, which may hold a user's words. */
 export const unwritten = (
   failed: ReadonlyArray<MemoryError.Reason>,
   tried: number

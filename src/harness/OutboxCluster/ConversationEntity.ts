@@ -1,15 +1,15 @@
 /**
- * A conversation as an entity of the cluster: the messages that it is sent, and how the runner that owns it serves them.
+ * A conversation as an entity of the cluster: its messages, and how the runner that owns the conversation serves them.
  *
  * ```text
- * appended   a batch was appended           open until the batch is read, parked or erased
- * signal     the session ended, or what     open until all that waited then is
- *            waits is to be read at once
- * drain      everything is to be read       replied when it is, or with the reason why it could not be
+ * appended   a batch was appended           acknowledged when the batch is read, parked or erased
+ * signal     the session ended, or waiting  acknowledged when all batches that waited then are
+ *            messages must be read
+ * drain      read all waiting messages now  replied to when they are read, or with the reason of the failure
  * ```
  *
- * All of them are persisted, so the next owner is told again what was open when an owner died. They name a tenant, ids of
- * rows and places, and neither a person nor a word: texts stay in the store.
+ * All of them are persisted, so if an owner dies its unacknowledged messages are delivered to the next owner. They hold a tenant, row ids
+ * and sequence numbers, but no user's name or words: texts stay in the store.
  */
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
@@ -43,16 +43,16 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 
 const appended = {
   ...tenant,
-  /** Time of the append, epoch milliseconds; in a reminder, the revision of the session row. */
+  /** Time of the append, epoch milliseconds; if the message is sent again, the revision of the session row. */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
-  /** The rows of the batch; empty if none of the messages was kept. */
+  /** The rows of the batch; empty if none of its messages was selected for extraction. */
   rows: Schema.Array(Row),
   /** Revision of the session row after the append. */
   revision: Schema.Int
 }
-/** The message that tells the owner of a conversation of a new batch. */
+/** The message that announces a new batch to the owner of its conversation. */
 export type Appended = Schema.Struct.Type<typeof appended>
 
 const protocol = [
@@ -62,30 +62,30 @@ const protocol = [
     .annotate(ClusterSchema.Persisted, true),
   Rpc.make("drain", { payload: tenant, error: Schema.Struct({ reason: MemoryError.Reason }) })
     .annotate(ClusterSchema.Persisted, true)
-    .annotate(ClusterSchema.Uninterruptible, "client") // a reading goes on though no caller waits for it any more
-] as const // `Entity` names its messages by the tuple
+    .annotate(ClusterSchema.Uninterruptible, "client") // the owner reads on after the caller is gone
+] as const // `Entity` infers the message names from the tuple
 
-/** The conversations of one outbox; `name` tells apart the outboxes of one cluster. An entity's id is that of its session row. */
+/** The entity of the conversations of one outbox. The id of an entity is that of the conversation's session row. */
 export type ConversationEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
-/** Makes the entity of the conversations of the outbox of this name. */
+/** Makes the entity for the outbox of this name; the name tells apart the outboxes of one cluster. */
 export const make = (name: string): ConversationEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
-/** Sends messages to the owners of conversations, which are named by the ids of their session rows. */
+/** Sends messages to the owners of conversations. A conversation is identified by the id of its session row. */
 export interface ConversationClient {
-  /** Says that a batch was appended. */
+  /** Announces an appended batch. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Says that the session ended, or has waiting messages read at once. */
+  /** Reports the end of the session (`sessionEnd`), or requests that waiting messages are read at once (`takeUp`). */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
-   * Asks the owner to read all that waits, and waits until it has. Fails with the owner's reason, or with `unavailable` where the
-   * connection was lost eleven times. It has no time-out: a request without an answer is sent again every 30 seconds.
+   * Asks the owner to read all waiting messages, and waits until they are read. Fails with the owner's reason, or with `unavailable` after
+   * eleven lost connections. It does not time out: an unanswered request is sent again every 30 seconds.
    */
   readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
-  /** Erases what the cluster keeps of a conversation: its messages, and the replies to them. */
+  /** Erases the cluster's messages of a conversation and the replies to them. */
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. It retries messages that could not be sent, until the scope closes. */
+/** Makes a client. It retries messages that could not be sent until the scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -95,15 +95,15 @@ export const client = (
     const storage = yield* MessageStorage.MessageStorage
     const scope = yield* Effect.scope
     return {
-      appended: (id, batch) => sent(scope, id, clientOf(id).appended(batch, { discard: true })),
-      signal: (id, tenant, event) => sent(scope, id, clientOf(id).signal({ tenant, event }, { discard: true })),
+      appended: (id, batch) => sendReliably(scope, id, clientOf(id).appended(batch, { discard: true })),
+      signal: (id, tenant, event) => sendReliably(scope, id, clientOf(id).signal({ tenant, event }, { discard: true })),
       drain: (id, tenant) =>
         Effect.suspend(() => clientOf(id).drain({ tenant })).pipe(
           Effect.mapError((error): MemoryError.Reason => "reason" in error ? error.reason : "unavailable"),
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // sent again then: an owner that cleared the address may have erased the request
+          Effect.timeoutOption("30 seconds"), // the request is repeated: an owner may have cleared it
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),
@@ -118,33 +118,33 @@ export const client = (
     }
   })
 
-/** A connection to an owner that was lost: the cluster reports it as a defect. */
+/** The failure that stands for a lost connection to an owner, which the cluster reports as a defect. */
 const lost = "ConnectionLost" as const
 
 /**
- * Sends a message in the background until the cluster has taken it, and waits for that a quarter of a second at most: it is
- * saved in milliseconds, but a dead owner is told of it in vain for as long as it counts as alive. A message that appears to be
- * lost is sent again, which its primary key, or what it says, makes harmless.
+ * Sends a message in the background until the cluster has taken it, and waits for that a quarter of a second at most: saving takes
+ * milliseconds, but delivery to a dead owner fails until the cluster notices the death. A message that seems lost is sent again, which does
+ * no harm: the cluster drops a repeated primary key, and the other messages may repeat.
  */
-const sent = (
+const sendReliably = (
   scope: Scope.Scope,
   id: MemoryId,
   sending: Effect.Effect<void, { readonly _tag: string }>
 ): Effect.Effect<void> =>
   sending.pipe(
-    Effect.catchIf(({ _tag }) => _tag === "AlreadyProcessingMessage", () => Effect.void), // the owner has it
+    Effect.catchIf(({ _tag }) => _tag === "AlreadyProcessingMessage", () => Effect.void), // the owner has it already
     Effect.catchAllDefect(() => Effect.fail({ _tag: lost })),
     Effect.disconnect,
     Effect.timeoutFail({ duration: "30 seconds", onTimeout: () => ({ _tag: "Timeout" }) }),
     Effect.tapError(({ _tag }) => Effect.logWarning(`the cluster took no message of ${id}, it is sent again: ${_tag}`)),
-    patiently,
+    retryForever,
     Effect.interruptible,
     Effect.forkIn(scope),
     Effect.flatMap((fiber) => Effect.timeoutOption(Effect.interruptible(Fiber.join(fiber)), "250 millis")),
     Effect.asVoid
   )
 
-/** The conversations that this process owns, and what they are read with. */
+/** The conversations that this process owns, and the dependencies to read them. */
 interface LineReader {
   readonly lines: ConversationClient
   readonly runner: ExtractionRunner.ExtractionRunner
@@ -152,15 +152,15 @@ interface LineReader {
   readonly waits: Waits
 }
 
-/** Messages of the cluster that are acknowledged once their batch does not wait any more. */
+/** The cluster messages that are not yet acknowledged because their batch still waits. */
 export interface Waits {
-  /** The waits of each conversation, by `OutboxWorker.key`, then by the place of the batch. */
+  /** A deferred for each batch, by `OutboxWorker.key`, then by the first sequence number of the batch. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes the waits of batches that do not wait any more. */
+  /** Completes the deferreds of batches that no longer wait. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
-/** Makes an empty set of waits. */
+/** Makes an empty set. */
 export const makeWaits = (): Waits => {
   const all: Waits["all"] = new Map()
   return {
@@ -180,8 +180,8 @@ export const makeWaits = (): Waits => {
 }
 
 /**
- * Has this process own a share of the conversations, until the scope closes. Does nothing in a process that only sends. A
- * conversation that moves to another owner is closed here, whatever waits in it.
+ * Makes this process own a share of the conversations until the scope closes. Does nothing in a process that only sends. A conversation
+ * that moves to another owner is closed here, even if messages wait.
  */
 export const serve = (
   entity: ConversationEntity,
@@ -197,7 +197,7 @@ export const serve = (
       log: runner.log,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
-    // a conversation has its own locks, and one message may be open for as long as its trigger waits
+    // each conversation has locks of its own, and a message may stay unacknowledged as long as the trigger waits
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
     yield* registerEntity(entity, handlers(entity, { lines, runner, workers, waits }), unlimited)
   })
@@ -207,16 +207,16 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
     const { runner, waits, workers } = reader
-    const hearing = yield* Effect.makeSemaphore(1)
+    const lock = yield* Effect.makeSemaphore(1)
     const used = new Set<OutboxWorker>()
-    const told: Told = new Map()
+    const announced: Announced = new Map()
     let tenant: string | undefined
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
         const isOpen = Array.from(used).some(({ key }) => waits.all.delete(key))
         yield* Effect.forEach(
           used,
-          (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), written(worker)),
+          (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), awaitWrite(worker)),
           {
             concurrency: "unbounded",
             discard: true
@@ -225,7 +225,7 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(reader, tenant, id)
       })
     )
-    /** Does nothing where the conversation was forgotten. */
+    /** Uses the worker of the conversation; does nothing if the conversation was forgotten. */
     const using = (
       key: Option.Option<OutboxState.ConversationKey>,
       use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
@@ -246,18 +246,18 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
       Effect.forEach(all, Deferred.await, { discard: true })
     return entity.of({
       appended: ({ payload }) =>
-        Effect.flatMap(patiently(conversation(payload.tenant)), (key) =>
+        Effect.flatMap(retryForever(conversation(payload.tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            hearing.withPermits(1)(patiently(heard(reader, worker, id, payload, told))).pipe(
+            lock.withPermits(1)(retryForever(announce(reader, worker, id, payload, announced))).pipe(
               Effect.flatMap(awaited),
               Effect.ensuring(Effect.sync(() =>
-                told.delete(payload.from)
+                announced.delete(payload.from)
               ))
             )))),
       signal: ({ payload: { event, tenant } }) =>
-        Effect.flatMap(patiently(conversation(tenant)), (key) =>
+        Effect.flatMap(retryForever(conversation(tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            hearing.withPermits(1)(patiently(signalled(reader, worker, event))).pipe(Effect.flatMap(awaited))))),
+            lock.withPermits(1)(retryForever(onSignal(reader, worker, event))).pipe(Effect.flatMap(awaited))))),
       drain: ({ payload }) =>
         Effect.flatMap(conversation(payload.tenant), (key) =>
           using(key, (worker) => {
@@ -268,22 +268,22 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
   })
 
 /**
- * Waits until an interrupted reading has written what it was writing, so that the next owner finds the plan and does not ask the
- * model again. It waits ten seconds at most, since a store may never answer.
+ * Waits until an interrupted reading has finished its current write, so that the next owner finds the plan and need not ask the model
+ * again. Waits ten seconds at most, since the store may hang.
  */
-const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
+const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Waits for the batches that the trigger was told of, by place. */
-type Told = Map<number, Deferred.Deferred<void>>
+/** The batches that were announced to the trigger, by their first sequence number, each with its deferred. */
+type Announced = Map<number, Deferred.Deferred<void>>
 
-/** Takes over a batch and tells the trigger of it, once; returns the waits to await. */
-const heard = (
+/** Adds a batch to the cached state and announces it to the trigger, once; returns the deferreds to await. */
+const announce = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
   id: MemoryId,
   { from, revision, rows, to }: Appended,
-  told: Told
+  announced: Announced
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     yield* OutboxLog.observeAppend(log, worker, { from, to, rows }, { id, revision })
@@ -293,7 +293,7 @@ const heard = (
       (state) => OutboxState.waiting(state).find((batch) => batch.from === from)
     )
     const known = yield* look
-    if (known === undefined) worker.isStale = true // only the store can confirm that it was read
+    if (known === undefined) worker.isStale = true // only the store can tell whether it was read
     const batch = known ?? (yield* look)
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
@@ -302,21 +302,21 @@ const heard = (
       () => Effect.succeed([])
     )
     const wait = waitOf(waits, worker, from)
-    if (told.get(from) === wait) return [wait]
-    told.set(from, wait)
+    if (announced.get(from) === wait) return [wait]
+    announced.set(from, wait)
     for (const { message, sequence } of entries) yield* worker.notify({ _tag: "Message", message, sequence })
     yield* worker.notify({ _tag: "TurnEnd" })
     return [wait]
   })
 
-/** Tells the trigger that the session ended, or requests a reading; returns the waits to await. */
-const signalled = (
+/** Tells the trigger that the session ended, or requests a reading; returns the deferreds to await. */
+const onSignal = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
   event: "sessionEnd" | "takeUp"
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    worker.isStale = true // other processes have appended, or released
+    worker.isStale = true // another process may have appended or released batches
     const state = yield* OutboxLog.look(log, worker)
     const all = OutboxState.waiting(state).map(({ from }) => waitOf(waits, worker, from))
     if (event === "sessionEnd") yield* worker.notify({ _tag: "SessionEnd" })
@@ -328,13 +328,13 @@ const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Def
   const ofLine = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
   const wait = ofLine.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
   all.set(worker.key, ofLine.set(from, wait))
-  onSeen(worker) // it may have been read since the caller looked
+  onSeen(worker) // the batch may have been read meanwhile
   return wait
 }
 
 /**
- * Erases what the cluster keeps of a conversation in which nothing waits. A message that was sent meanwhile may be erased, too;
- * then the conversation has moved on by then, and what waits in it is read at once.
+ * Erases the cluster's messages of a conversation in which nothing waits. If that erases a message that was sent meanwhile, the session row
+ * has changed, and the waiting messages are read at once.
  */
 const clearIfIdle = (
   { lines, runner: { log: { store } } }: LineReader,
@@ -349,13 +349,13 @@ const clearIfIdle = (
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
     if (revisionOf(after) !== revisionOf(before)) yield* lines.signal(id, tenant, "takeUp")
   }).pipe(
-    Effect.disconnect, // a store that never answers is left behind
+    Effect.disconnect, // do not wait for a store that hangs
     Effect.interruptible,
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))
   )
 
-/** Reads the session row, which tells whose conversation it is; `None` where there is no such row any more. */
+/** Reads the session row, which names the conversation; `None` if the row no longer exists. */
 const sessionOf = (
   store: MemoryStore.Service,
   tenant: string,
@@ -373,6 +373,6 @@ const sessionOf = (
 
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
-/** Retries without end, at most a minute apart, since an acknowledged message must not be lost. */
-const patiently = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
+/** Retries for ever, at most a minute apart, since an acknowledged cluster message must not be lost. */
+const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

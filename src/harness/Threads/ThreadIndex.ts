@@ -1,4 +1,4 @@
-/** Indexes of the threads that were searched lately, in memory. */
+/** Indexes of the threads that were searched last, kept in memory. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../domain/MemoryError.ts"
@@ -10,16 +10,16 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import * as MemoryIndex from "../../ranking/MemoryIndex.ts"
 
-/** Number of threads that are kept; the one that was searched longest ago goes. */
+/** Number of threads whose index is kept; beyond it, the one searched least recently is dropped. */
 const capacity = 64
-/** Messages that are read at a time. */
+/** Number of messages that are read in one batch. */
 const atATime = 500
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Searches threads by words, with an index of each in memory. */
+/** Searches threads by words, with an in-memory index of each. */
 export interface ThreadIndex {
-  /** Finds messages of the generation of a thread, best first, once those are read that its index lacks. */
+  /** Finds messages of a thread, best first. First reads the messages that its index lacks. */
   readonly search: (
     generation: string,
     length: number,
@@ -30,19 +30,19 @@ export interface ThreadIndex {
 
 interface Indexed {
   readonly index: MemoryIndex.MemoryIndex
-  /** Number of messages that it has. */
+  /** Number of indexed messages. */
   length: number
 }
 
 const viewer = Viewer.make({})
 
-/** Makes the indexes, empty, with an analyzer of words. */
+/** Makes an empty cache of indexes, with the analyzer that splits texts into words. */
 export const make = (analyzer: Analyzer.Service): ThreadIndex => {
   const known = new Map<string, Indexed>()
   const of = (generation: string, length: number): Indexed => {
     const one = known.get(generation)
     known.delete(generation)
-    // a thread that is being deleted has become shorter
+    // a thread that is now shorter than its index is being deleted: index it anew
     const kept = one === undefined || one.length > length ? { index: MemoryIndex.make({ analyzer }), length: 0 } : one
     known.set(generation, kept)
     const [oldest] = known.keys()

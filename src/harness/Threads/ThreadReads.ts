@@ -9,9 +9,9 @@ import * as Validation from "../../domain/Validation.ts"
 import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
-/** Messages to read, in their order: the last ones, those before a place, or those from a place on. */
+/** Messages to read, in conversation order: the last ones by default, those before a sequence number, or those from one on. */
 export const Range = Schema.Struct({
-  /** Most messages to read. Default 50. */
+  /** Largest number of messages to read. Default 50. */
   limit: Schema.optional(Limit),
   before: Schema.optional(Schema.NonNegativeInt),
   from: Schema.optional(Schema.NonNegativeInt)
@@ -21,17 +21,17 @@ export interface Range extends Schema.Schema.Type<typeof Range> {}
 
 /** A page of messages. */
 export interface Page {
-  /** Messages, in the order of the conversation. */
+  /** Messages, in conversation order. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of messages of the thread; 0 if there is no such thread. */
+  /** Total number of messages of the thread; 0 if it does not exist. */
   readonly length: number
 }
 
 /** The newest messages of a thread, within a budget. */
 export interface Window {
-  /** The newest messages that fit, in the order of the conversation. */
+  /** The newest messages that fit, in conversation order. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of earlier messages. `search` finds what they say. */
+  /** Number of earlier messages. `search` can find them. */
   readonly leftOut: number
 }
 
@@ -74,14 +74,14 @@ export const messages = (
     return { items: yield* messagesOf(rows, head.value, Math.max(0, from ?? end - limit), end), length }
   })
 
-/** Number of characters of a message: those of its text or, if there are more, of the data beside it, such as the calls of tools. */
+/** Size of a message in characters: of its text or, if greater, of the JSON beside it, such as tool calls. */
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether a turn may begin with a message; an answer of a tool has its call before it. */
+/** Whether a window may begin with the message; a tool result may not, since its call comes before it. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
-/** Messages that are read at a time, until the budget is spent. */
+/** Number of messages that are read in one batch, until the budget is used up. */
 const atATime = 50
 
 /** Reads the newest messages that fit into a budget of tokens. */
@@ -95,7 +95,7 @@ export const window = (
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
-    /** Number of the last messages that fit. */
+    /** Number of messages, from the end, that fit. */
     let fitting: number | undefined
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const later = all.length
@@ -103,7 +103,7 @@ export const window = (
       all = [...page, ...all]
       const isBeyond = (message: ThreadRows.ThreadMessage, n: number) => {
         left -= tokensIn(sizeOf(message))
-        return left < 0 && all.length - n > 1 // the last one is shown in any case
+        return left < 0 && all.length - n > 1 // the last message is always returned
       }
       const last = fitting === undefined ? page.findLastIndex(isBeyond) : -1
       if (last >= 0) fitting = later + page.length - 1 - last
@@ -112,7 +112,7 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // a thread without any begins with a message that is no answer of a tool
+    // a thread without user and system messages: the window begins with the first message that is no tool result
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })
@@ -140,7 +140,7 @@ export const search = (
     )
   })
 
-/** Lists threads, newest made first. */
+/** Lists threads, newest first by creation. */
 export const list = (
   rows: ThreadRows.Rows,
   after: string | undefined,

@@ -1,17 +1,19 @@
 /**
- * The rows that a store holds of threads: records of kind `thread` that no viewer sees.
+ * The rows in which a store keeps threads: records of kind `thread` that no viewer sees.
  *
  * ```text
- * thread   one for each thread: how many messages it has, and the generation that its messages belong to
- * message  one for each message, more where its text is longer than a record holds; erased with the thread
+ * thread   one for each thread: the number of its messages, and their generation
+ * message  one for each message, more if its text is longer than a record can hold; erased with the thread
  * page     the names of up to 100 threads of one owner, in the order in which they were made
- * owner    how many pages an owner has
+ * owner    the number of pages of an owner
  * ```
  *
- * The ids of rows are derived from a signature of the store, so that no viewer can occupy one beforehand, and each row is found by
- * its id. A generation is drawn when a thread is made: a thread that is deleted and made again never meets its old messages.
+ * The ids of rows are derived from a signature with the store's secret, so that no viewer can create a record under such an id first; each
+ * row is read by its id. A generation is a random id that is drawn when a thread is created, so that a thread that is deleted and created
+ * again never shows its old messages.
  */
 import * as Effect from "effect/Effect"
+import * as Iterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../domain/Digest.ts"
@@ -24,6 +26,7 @@ import { Message } from "../../domain/Message.ts"
 import { JsonObject } from "../../domain/Payload.ts"
 import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import type { SignedName } from "../../storage/Copy/Lineage.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 
 /** The kind of all rows. */
@@ -41,7 +44,7 @@ export const ThreadData = Schema.Struct({
   generation: Schema.String,
   /** Number of messages. */
   length: Schema.NonNegativeInt,
-  /** The page that has its name. */
+  /** Number of the page that lists its name. */
   page: Schema.NonNegativeInt
 })
 /** The `data` of the row of a thread. */
@@ -65,7 +68,7 @@ export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned,
 /** A message of a thread, as it is stored. */
 export const Stored = Schema.Struct({
   message: Message,
-  /** JSON that the caller keeps beside the message. */
+  /** JSON that the caller stores beside the message. */
   data: Schema.optional(JsonObject)
 })
 const StoredJson = Schema.parseJson(Stored)
@@ -74,13 +77,13 @@ export type Stored = typeof Stored.Type
 
 /** A message to append. */
 export interface NewMessage extends Message {
-  /** JSON that is kept beside the message and given back with it: tool calls, attachments. Default: none. */
+  /** JSON that is stored and returned with the message, such as tool calls or attachments. Default: none. */
   readonly data?: JsonObject | undefined
 }
 
 /** A message of a thread. */
 export interface ThreadMessage extends NewMessage {
-  /** Place in the thread, from 0. */
+  /** Sequence number in the thread, from 0. */
   readonly sequence: number
 }
 
@@ -110,22 +113,51 @@ export interface Rows {
   readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
 }
 
-/** Returns the rows of the threads of a viewer: those of its subject, whatever its session. */
+/** Returns access to the thread rows of a viewer, which are those of its subject, whatever the session. */
 export const of = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer
 ): Effect.Effect<Rows, MemoryError.MemoryError> => {
   const owner = normalise(Viewer.subjectOf(viewer))
   const tenant = Viewer.tenantOf(viewer)
-  return Effect.map(store.sign("threads", canonicalJson([tenant, owner])), (signature) => ({
+  return Effect.map(store.sign(purpose, canonicalJson([tenant, owner])), (signature) => ({
     store,
     system: Viewer.system(tenant),
     owner,
-    idOf: (...name) => stableId(`threads:${signature}:${canonicalJson(name)}`)
+    idOf: (...name) => stableId(`${purpose}:${signature}:${canonicalJson(name)}`)
   }))
 }
 
-/** Reads rows by id; a row of another shape is `corrupt`, one of a newer release `unsupported`. */
+const purpose = "threads"
+
+/** Returns the name that the id of a row is derived from, for a copy into another store. A page has as many candidates as there are numbers. */
+export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
+  record.kind !== kind
+    ? undefined
+    : Option.getOrUndefined(Option.map(readData(record.data), (data) => ({
+      purpose,
+      text: canonicalJson([tenant, data.owner]),
+      names: Iterable.map(namesOf(data), (name) => canonicalJson(name))
+    })))
+
+const readData = Schema.decodeUnknownOption(Schema.Union(ThreadData, MessageData, PageData, OwnerData))
+
+const namesOf = (data: ThreadData | typeof MessageData.Type | typeof PageData.Type | typeof OwnerData.Type) => {
+  switch (data.row) {
+    case "thread":
+      return [["thread", data.name]]
+    case "message":
+      return [["message", data.generation, data.sequence, data.part]]
+    case "page":
+      return Iterable.map(Iterable.range(0, mostPages), (page) => ["page", page])
+    case "owner":
+      return [["owner"]]
+  }
+}
+/** Number of pages of an owner that a copy can find: those of a million threads. */
+const mostPages = 10_000
+
+/** Reads rows by id. Fails with `corrupt` at a row of another shape, and with `unsupported` at one that a newer release wrote. */
 export const read = <A, I>(
   { store, system }: Rows,
   schema: Schema.Schema<A, I>,
@@ -154,7 +186,7 @@ const corrupt = (id: MemoryId, cause: unknown) =>
     cause
   })
 
-/** Writes a row over the one that was read; where there was none, fails with `conflict` if there is one by now. */
+/** Replaces the row that was read or, if there was none, creates it; fails with `conflict` if it has changed since. */
 export const put = <A extends { readonly row: string }, I>(
   { idOf }: Rows,
   schema: Schema.Schema<A, I>,
@@ -200,7 +232,7 @@ export const putMessage = (
     })
   }))
 
-/** Erases the row of a thread for good, if it is as it was seen. */
+/** Erases the row of a thread irrecoverably, if it has not changed since it was read. */
 export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
   _tag: "Forget",
   id,
@@ -208,11 +240,11 @@ export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
   ifRevision: revision
 })
 
-/** Erases rows for good. */
+/** Erases rows irrecoverably. */
 export const erase = (ids: ReadonlyArray<MemoryId>): ReadonlyArray<MemoryMutation> =>
   ids.map((id) => ({ _tag: "Forget", id, purge: true }))
 
-/** Reads the messages from one place to before another one, with the ids of their rows. Cost: those messages. */
+/** Reads the messages of a range, end excluded, with the ids of their rows. Cost: grows with the number of messages read. */
 export const messages = (
   rows: Rows,
   generation: string,
@@ -236,14 +268,14 @@ export const messages = (
     )
     const parts = more.length === 0 ? [] : yield* read(rows, MessageData, more.map(([, id]) => id))
     const texts = first.map((row) => Option.isNone(row) ? [] : [row.value])
-    for (const [i, [n]] of more.entries()) texts[n]!.push(...Option.toArray(parts[i]!)) // an answer each
+    for (const [i, [n]] of more.entries()) texts[n]!.push(...Option.toArray(parts[i]!)) // one result per id
     return yield* Effect.forEach(
       texts.flatMap((found, n) => found.length === 0 ? [] : [[places[n]!, found] as const]),
       ([sequence, found]) =>
         Effect.map(
           Effect.mapError(
             Schema.decode(StoredJson)(found.map(({ record }) => record.body).join("")),
-            (cause) => corrupt(found[0]!.record.id, cause) // one at least
+            (cause) => corrupt(found[0]!.record.id, cause) // not empty
           ),
           (stored) => ({ ...stored, sequence, ids: found.map(({ record }) => record.id) })
         )
@@ -252,7 +284,7 @@ export const messages = (
 
 /** Reads the row of a thread. */
 export const headOf = (rows: Rows, name: string): Effect.Effect<Option.Option<Head>, MemoryError.MemoryError> =>
-  Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // one in, one out
+  Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // one row per id
 /** The row of a thread. */
 export type Head = Row<ThreadData>
 

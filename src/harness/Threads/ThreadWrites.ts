@@ -1,6 +1,6 @@
 /**
- * Writes threads. Each write is one batch that moves the row of its thread on from where it was seen: of two processes one is first,
- * and the other decides anew.
+ * Writes threads. Each write is one batch that also updates the row of its thread, on condition that the row has not changed since it was
+ * read (optimistic locking): if two processes write at once, one succeeds, and the other reads again and decides anew.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -17,14 +17,14 @@ import type { TenantLocks } from "../../storage/Engine.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
-/** Messages that are erased in one batch. */
+/** Number of messages that are erased in one batch. */
 const erasedAtOnce = 500
-/** Most times that a write is decided anew because another process was first. */
+/** Largest number of retries of a write after another process wrote first. */
 const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A write that was decided, and the answer once it is committed. */
+/** The mutations that a write decided on, and the result to return once they are committed. */
 interface Decision<A> {
   readonly answer: A
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -32,7 +32,7 @@ interface Decision<A> {
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** Decides and performs a write; again if another process was first. Writers of one owner in this process take turns. */
+/** Decides on a write and performs it; repeats both if another process wrote first. Writers of one owner in this process take turns. */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
     decide,
@@ -53,14 +53,14 @@ const needed = (op: string, rows: ThreadRows.Rows, name: string): Io<ThreadRows.
       onSome: Effect.succeed
     }))
 
-/** Fails with `invalid_id` if there is a thread of this name. */
+/** Fails with `invalid_id` if a thread of this name exists. */
 const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
   Effect.flatMap(ThreadRows.headOf(rows, name), (head) =>
     Option.isNone(head)
       ? Effect.void
       : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
 
-/** Makes a thread with its first messages, and adds its name to the page that has room. */
+/** Creates a thread with its first messages, and adds its name to the last page or, if that is full, to a new one. */
 const founded = (
   rows: ThreadRows.Rows,
   name: string,
@@ -97,7 +97,7 @@ const founded = (
     ]
   })
 
-/** Replaces the name of a thread in its page, or takes it out. */
+/** Replaces the name of a thread in its page, or removes it. */
 const renamed = (
   rows: ThreadRows.Rows,
   { data: { name, page } }: ThreadRows.Head,
@@ -117,7 +117,7 @@ const renamed = (
       ]
     }))
 
-/** Appends messages to a thread, which is made if it is missing; returns the place of the first one. */
+/** Appends messages to a thread, which is created if it does not exist; returns the sequence number of the first message. */
 export const append = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -145,10 +145,10 @@ export const append = (
     )
   })
 
-/** The fields of a message to append. A class would check no field of an instance. */
+/** Schema of the fields of a message to append. A struct, since a `Schema.Class` would accept any instance unchecked. */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
-/** Prepares a message. Refuses a value that is no message before it is sanitized. */
+/** Prepares a message for storage. Rejects a value that is no message before sanitizing it. */
 const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
   Effect.map(
     Validation.check("append", NewMessage, said),
@@ -158,7 +158,7 @@ const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
 /** Options of a fork. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
-/** Copies the messages of a thread before a place into a new thread. */
+/** Copies the messages of a thread before a sequence number into a new thread. */
 export const fork = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -181,7 +181,7 @@ export const fork = (
     Effect.map(needed("fork", rows, target), ThreadRows.threadOf)
   )
 
-/** Gives a thread another name. */
+/** Renames a thread. */
 export const rename = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -210,7 +210,7 @@ export const rename = (
     Effect.map(needed("rename", rows, target), ThreadRows.threadOf)
   )
 
-/** Erases a thread, the last messages first. Returns whether it was there. */
+/** Erases a thread, the last messages first. Returns whether it existed. */
 export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string): Io<boolean> => {
   const step = Effect.gen(function*() {
     const head = yield* ThreadRows.headOf(rows, name)
@@ -240,8 +240,9 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 }
 
 /**
- * Erases the threads of the viewer, with whatever a process that ended has left of them: those of its subject, or with reach `within` or
- * `everyone` of all that it sees. `scope`: of owners that have its ids. Cost: the library's own rows of the tenant.
+ * Erases the threads of the viewer's subject or, with reach `within` or `everyone`, of all owners that the viewer sees; with `scope`, only
+ * of owners whose ids match it. Also erases rows left over by a process that was killed while it deleted a thread. Cost: a scan of the
+ * tenant's internal rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -263,7 +264,7 @@ export const purge = (
       (sum, ids) => Effect.as(store.apply(system, ThreadRows.erase(Array.from(ids)), ours), sum + ids.length)
     )
   )
-  // messages that are appended meanwhile are erased, too
+  // repeats until nothing is found, so that messages appended meanwhile are erased, too
   const all: Io<void> = Effect.flatMap(pass, (erased) => erased === 0 ? Effect.void : all)
   return all
 }

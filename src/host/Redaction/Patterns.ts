@@ -1,39 +1,39 @@
-/** The patterns by which `Redaction.layer` finds secrets, and exceptions that only look like secrets. */
+/** The patterns by which `Redaction.layer` finds secrets, and the checks by which it skips values that only look like secrets. */
 
-/** A text without its secrets, and their number. */
+/** A redacted text, and the number of secrets that were replaced in it. */
 export interface Redacted {
   readonly text: string
   readonly count: number
 }
 
-/** Options of `layer`: the sorts of secrets to find. */
+/** Options of `layer`: which sorts of secrets are found. */
 export interface Options {
-  /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
+  /** Private keys, and API keys of known providers, recognised by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
   /**
-   * JSON Web Tokens, bearer tokens, basic credentials of headers, passwords of URLs, and values that a text or an option of a command
-   * calls password, passcode, secret, token or key. Default true.
+   * JSON Web Tokens, bearer tokens, basic credentials in headers, passwords in URLs, and values that follow a word such as password,
+   * passcode, secret, token or key in a text or as a command-line option. Default true.
    */
   readonly tokens?: boolean | undefined
-  /** Numbers of 13 to 19 digits that begin as a card's does and have its length and check digit. Default true. */
+  /** Numbers of 13 to 19 digits with the prefix, the length and the check digit of a payment card. Default true. */
   readonly cards?: boolean | undefined
-  /** Addresses of e-mail. Default false. */
+  /** E-mail addresses. Default false. */
   readonly emails?: boolean | undefined
-  /** Patterns of your own, by the name that replaces their matches: `(redacted customer)`. Default none. */
+  /** Your own patterns, by name. A match of the pattern `customer` becomes `(redacted customer)`. Default none. */
   readonly patterns?: Readonly<Record<string, RegExp>> | undefined
 }
 
 interface Rule {
   readonly name: string
   readonly pattern: RegExp
-  /** Tells whether a match of the pattern is a secret. Default: each is. */
+  /** Decides whether a match of the pattern is a secret. Default: every match is. */
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** Matches the mark that a redaction left, or its first word. */
+/** Matches the replacement that an earlier redaction left, such as `(redacted key)`, or its beginning `(redacted`. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Makes the function that redacts by patterns; `layer` uses it. Cost: linear in the length of any text. */
+/** Makes the function with which `layer` redacts. Cost: linear in the length of the text, whatever the text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [
@@ -63,9 +63,9 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
   }
 }
 
-/** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
+/** Position where a secret may begin: not after a word character, unless that ends an escape such as `\n` in JSON text. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** A private key to its end or, where it was cut, to the end of the text. */
+/** Matches a private key in PEM form up to its `END` line or, if that is missing, to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -86,72 +86,78 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-/** Credentials of a header; those of a bearer stand in any text. */
+/** Matches the credentials of an `Authorization` header: `Basic`, `Token` or `ApiKey`. `bearer` matches bearer tokens in any text. */
 const header = new RegExp(
   "(?<=authorization\\\\?[\"'`]?\\s{0,3}[:=]\\s{0,3}\\\\?[\"'`]?(?:basic|token|api-?key)\\s{1,3})[\\w.~+/-]{6,}=*",
   "gi"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/** A JSON Web Token with no dash before it: in a text that repeats its beginning each would be tried to the end of the text. */
+/**
+ * Matches a JSON Web Token that does not follow a dash. A token may contain dashes, so if a match could begin after one, a text that
+ * repeats `-eyJ…` would take quadratic time.
+ */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Pattern of the place where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
-const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
-/** Pattern of the end of a name that calls its value a password: password, userPassword. */
+/** Position where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
+const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
+/** End of a name whose value is a password: password, userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
-/** Pattern of an option of a command and what ends it, in a shell or in a list of arguments: `--db-password `, `"--password", `. */
+/** Command-line option up to its value, in a shell or in a list of arguments: `--db-password `, `"--password", `. */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
-/** Pattern of whose password it is: the password for the guests is. */
+/** Optional words between "password" and "is" that tell whose password it is: the password *for the guests* is. */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
-/** Pattern of what stands between a name and its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
-const says = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
+/** Separator between a name and its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
+const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Patterns of passwords in quotes, up to the quote that ends them: they may have spaces, and have 200 characters at most. A quote after
- * a backslash is part of the password, unless no other ends it.
+ * Match passwords in quotes, of at most 200 characters; spaces are allowed. A quote after a backslash belongs to the password, unless
+ * it is the last quote on the line.
  */
 const passphrases = [
   ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],
   ["(\\\\?[\"'`])", "(?:(?!\\1)[^\\n])", "\\1"],
   ["[“„«]", "[^“”«»\\n]", "[“”»]"],
-  ["[‘‚]", "(?:[^‘’\\n]|’(?=\\p{L}))", "’"] // a word may have an apostrophe
+  ["[‘‚]", "(?:[^‘’\\n]|’(?=\\p{L}))", "’"] // a ’ before a letter is an apostrophe
 ].map(([opens, within, closes]) =>
   new RegExp(
-    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${says}|${option(passwords)})${opens})${within}{6,200}(?=${closes})`,
+    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${separator}|${option(passwords)})${opens})${within}{6,200}(?=${closes})`,
     "giu"
   )
 )
-/** Patterns of values whose name says that they are secret. A password after a colon or an equals sign may be any word; other values have a digit. */
+/**
+ * Match values without quotes whose name says that they are secret. After a colon or an equals sign, a password may be any word;
+ * every other value must contain a digit.
+ */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
   const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
-  const is = `${quote}${says}${quote}`
+  const is = `${quote}${separator}${quote}`
   const value = "[^\\s\"'`“”«»‘’,;)\\]}]{6,}(?<!\\\\)"
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
   const isQuantity = "[\\d._]{1,10}(?:[\\s\"'`,;)\\]}]|$)"
   return [
-    `(?<=${said}(?:PG)?${passwords}${set})${value}`, // hashPassword = function
+    `(?<=${nameStart}(?:PG)?${passwords}${set})${value}`, // not `hashPassword = function`
     `(?<=${option(`(?:${passwords}|${secrets})`)}${quote})${hasDigit}(?![$/~<.\\\\-]|${isQuantity})${value}`,
-    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
+    `(?<=${nameStart}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // `pwd` may also name a directory
     `(?<=${passwords}${is})${hasDigit}${value}`,
     `(?<=${secrets}${is})${hasDigit}(?!${isQuantity})${value}`
   ].map((pattern) => new RegExp(pattern, "gi"))
 })()
 /**
- * Whether a value is a secret: no type, no remark such as `required`, and no place that it is read from, be it an environment, a field or a
- * function, `getpass.getpass(`.
+ * Whether a value may be a secret. Returns false for names of types, for words such as `required`, and for code that reads a secret from
+ * an environment variable, a field or a function (`getpass.getpass(`).
  */
 const isValue = (match: string): boolean =>
   !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
-/** Pattern of what stands between the groups of a card number: a space or a dash, also one that breaks no line. */
+/** Separator between the groups of a card number: a space or a dash, non-breaking ones included. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
- * Card numbers by the lengths that their issuers give them. Only Visa has cards of 13 digits, only cards that begin with 6 have 17 or
- * 18, and none that begins with 3 or 5 has more than 16: other numbers are times, orders, articles, ids.
+ * Matches card numbers with the lengths that each issuer uses: 13 digits with Visa (4) only, 17 or 18 digits only if they begin with 6,
+ * at most 16 digits if they begin with 3 or 5. Numbers of other lengths are times, orders, articles or ids.
  */
 const cardNumber = new RegExp(
   "(?<![\\w.+-])(?:" + [
@@ -165,10 +171,13 @@ const cardNumber = new RegExp(
   ].join("|") + ")(?![\\w-])",
   "g"
 )
-/** Addresses of e-mail. Those that follow one without a space are taken with it: only the next redaction would find them. */
+/**
+ * Matches an e-mail address, and any that follow without a space between them: one alone would leave the next to a second redaction,
+ * which must find nothing.
+ */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
-/** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
+/** Checks a number by Luhn's formula: from the right, every second digit is doubled; the sum of all digits is a multiple of ten. */
 const hasCheckDigit = (match: string): boolean => {
   const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()
   const sum = digits.reduce((sum, digit, n) => sum + (n % 2 === 0 ? digit : digit < 5 ? digit * 2 : digit * 2 - 9), 0)

@@ -1,13 +1,13 @@
 /**
- * Analysis of a note: what it is about, and how it relates to older notes, by rule or from a model's answer. Pure and
- * deterministic: it writes prompts and reads answers, but calls no model. Prompts present notes as data.
+ * Analysis of a note: its attributes, and its relations to older notes, by rule or from a model's answer. Pure and deterministic: it builds
+ * prompts and parses answers, but calls no model. Prompts present notes as data.
  *
  * ```text
- * keywords    10 most frequent words that are no stopwords; of equals the earlier
- * tags        of 12 subjects, the 5 first in the table whose words the text has
- * entities    10 first: [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
- * context     its first sentence, or 200 characters, cut at a word
- * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), over what at least one of them has; 0 of nothing. To 6 places
+ * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
+ * tags        of 12 subjects, the first 5 in the table of which the text contains a word
+ * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
+ * context     the first sentence, or the first 200 characters, cut at a word
+ * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities); a term that both notes lack is left out; 6 decimals
  * ```
  */
 import * as Schema from "effect/Schema"
@@ -27,7 +27,7 @@ export interface Attributes extends Note {
   readonly tags: ReadonlyArray<string>
 }
 
-/** Finds what a text is about, by rule. */
+/** Returns the attributes of a text, by rule. */
 export const attributesOf = (text: string): Attributes => ({
   keywords: keywordsOf(text),
   tags: Object.entries(table).flatMap(([subject, words]) => words.test(text) ? [subject] : []).slice(0, 5),
@@ -43,22 +43,22 @@ export const similarity = (a: Note, b: Note): number => {
   ].flatMap(({ share, weight }) => share === undefined ? [] : [{ share, weight }])
   const total = parts.reduce((sum, { weight }) => sum + weight, 0)
   const mean = total === 0 ? 0 : parts.reduce((sum, { share, weight }) => sum + share * weight, 0) / total
-  return Math.min(1, Math.round(mean * 1e6) / 1e6) // 0.82 is read more easily than 0.8200000000000001
+  return Math.min(1, Math.round(mean * 1e6) / 1e6) // rounded to 6 decimals, to avoid 0.8200000000000001
 }
 
-/** Returns the items of the first list that the second has too, in any case of letters. */
+/** Returns the items of the first list that the second contains too, ignoring case. */
 export const shared = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(b.map(foldCase))
   return a.filter((one) => known.has(foldCase(one)))
 }
 
-/** Jaccard similarity of two sets, in any case of letters, 0..1; `undefined` where both are empty. */
+/** Returns the Jaccard similarity of two sets, 0..1, ignoring case; `undefined` if both are empty. */
 const jaccard = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number | undefined => {
   const union = new Set([...a, ...b].map(foldCase))
   return union.size === 0 ? undefined : new Set(shared(a, b).map(foldCase)).size / union.size
 }
 
-/** Longest keyword or entity, in UTF-16 units. */
+/** Largest length of a keyword or entity, in UTF-16 units. */
 const longest = 64
 
 const tokenise = Tokenizer.make({ stopwords: "wide" })
@@ -95,14 +95,14 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   let isFirst = true
   let startsSentence = true
   const end = () => {
-    // one word that begins a sentence is a word, not a name
+    // a single capitalised word that begins a sentence need not be a name
     if (phrase.length > 1 || (phrase.length === 1 && !startsSentence)) keep(phrase.join(" "))
     phrase = []
   }
   for (const [whole] of text.matchAll(/\S+/g)) {
     const word = whole.replace(/^[^\p{L}\p{N}_]+|[^\p{L}\p{N}_)]+$/gu, "").replace(/(?<!\()\)+$/, "")
     const isName = capitalised.test(word) && !identifier.test(word) &&
-      (phrase.length > 0 || tokenise(word).length > 0) // no phrase begins with The
+      (phrase.length > 0 || tokenise(word).length > 0) // "The" does not begin a phrase
     if (isName) {
       if (phrase.length === 0) startsSentence = isFirst
       phrase.push(word)
@@ -117,7 +117,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values()).slice(0, 10)
 }
 
-/** The subjects, and the words by which a text has them. */
+/** The subjects, with patterns of the words that mark a text as about them. */
 const table = {
   error: /\b(?:errors?|exceptions?|bugs?|fail(?:s|ed|ures?)?|crash(?:es|ed)?|broken)\b/i,
   decision: /\b(?:decid(?:e|ed|es)|decisions?|chose|chosen|agreed)\b/i,
@@ -133,10 +133,10 @@ const table = {
   people: /\b(?:teams?|customers?|users?|colleagues?|meetings?|friends?|family)\b/i
 }
 
-/** Tags that notes are given. */
+/** Tags that the rules and the model may give to notes. */
 export const subjects: ReadonlyArray<string> = Object.keys(table)
 
-/** A link that a note may get. */
+/** A suggested link from a note. */
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
@@ -145,30 +145,33 @@ export interface LinkSuggestion {
 }
 /** The change that a new note makes to an older one. */
 export const Change = Schema.Literal("extension", "refinement", "supersession", "contradiction")
-/** A change of an older note that a new one asks for. */
+/** A change of an older note that a new note suggests. */
 export interface Evolution {
   readonly of: MemoryId
   readonly type: typeof Change.Type
-  /** Mutations for `MemoryStore.apply`, which is left to the caller. They fail with `conflict` if the older note has changed. */
+  /**
+   * Mutations that apply the change; the caller passes them to `MemoryStore.apply`. They fail with `conflict` if the older note has
+   * changed.
+   */
   readonly mutations: ReadonlyArray<MemoryMutation>
 }
 
-/** A note in a store. */
+/** A stored note. */
 export interface Noted {
   readonly record: MemoryRecord
   readonly data: Note
 }
-/** Relation of an older note, the candidate, to a new one. */
+/** The relation of an older note, the candidate, to a new one. */
 export interface Relation {
   readonly candidate: Noted
   /** Similarity, 0..1. */
   readonly similarity: number
   readonly link: string
-  /** Change of the candidate; `undefined` for none. */
+  /** Suggested change of the candidate; `undefined` for none. */
   readonly change: typeof Change.Type | undefined
 }
 
-/** Relates a candidate to a note, by rule. */
+/** Returns the relation of a candidate to a note, by rule. */
 export const byRule = (note: Noted, candidate: Noted): Relation => {
   const alike = similarity(note.data, candidate.data)
   return {
@@ -188,8 +191,8 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
     .map(({ candidate, link, similarity }) => ({ to: candidate.record.id, type: link, similarity }))
 
 /**
- * Returns what a note makes of older notes of the same scope that are not more trusted, best first. A note that is superseded
- * or contradicted is closed; one that is extended or refined is linked to the new note.
+ * Returns the changes that a note suggests of older notes of the same scope, best first; never of notes that are more trusted. A superseded
+ * or contradicted note is closed; an extended or refined one is linked to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -221,7 +224,7 @@ const changeOf = (note: Noted, old: Noted, alike: number): typeof Change.Type =>
   return alike > 0.8 ? "supersession" : "refinement"
 }
 
-/** Whether one of the texts negates and the other does not, or both are the same but for their numbers. */
+/** Whether only one of the texts contains a negation, or both are the same except for their numbers. */
 const contradicts = (a: string, b: string): boolean => {
   if (negation.test(a) !== negation.test(b)) return true
   const [mine, its] = [a, b].map((text) => text.match(/\d+(?:[.,]\d+)*/g) ?? [])
@@ -233,7 +236,7 @@ const negation =
   /(?<!\p{L})(?:no|not|never|none|neither|nobody|nothing|without|cannot|nicht|nie|kein\p{L}*|jamais|nunca)(?!\p{L})|n['’]t(?!\p{L})/iu
 
 const Words = Schema.Array(Schema.String)
-/** The answer to `describe`. */
+/** Schema of the answer to the prompt of `describe`. */
 export const Described = Schema.Struct({
   keywords: Words,
   tags: Words,
@@ -241,7 +244,7 @@ export const Described = Schema.Struct({
   context: Schema.String
 })
 
-/** Asks a model what a note is about. */
+/** Builds the prompt that asks a model for the attributes of a note. */
 export const describe = (text: string): Prompt => ({
   system: [
     "You describe a note, so that related notes can be found.",
@@ -255,7 +258,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Takes from an answer what keeps to the bounds, each once; where nothing is usable, what the rules found. */
+/** Takes the valid attributes from a model's answer, without repeats; if none is valid, those of the rules. */
 export const attributesIn = (said: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(said.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(said.keywords.map((word) => word.toLowerCase()), 10)
@@ -268,7 +271,7 @@ export const attributesIn = (said: typeof Described.Type, rules: Attributes): At
   }
 }
 
-/** The answer to `judge`. */
+/** Schema of the answer to the prompt of `judge`. */
 export const Judged = Schema.Struct({
   relations: Schema.Array(Schema.Struct({
     note: Schema.Int,
@@ -278,7 +281,7 @@ export const Judged = Schema.Struct({
   }))
 })
 
-/** Asks a model how older notes relate to a note. It sees temporary numbers only. */
+/** Builds the prompt that asks a model how older notes relate to a note. The model is shown temporary numbers instead of ids. */
 export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt => ({
   system: [
     "You compare a new note with older ones.",
@@ -296,7 +299,7 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
   ].join("\n\n")
 })
 
-/** Puts a model's first statement about a candidate in place of the rule's. Numbers of no candidate are ignored. */
+/** Replaces the rule's relation of each candidate by the model's first statement about it. Ignores numbers of no candidate. */
 export const relationsIn = (
   said: typeof Judged.Type,
   candidates: ReadonlyArray<Noted>,
@@ -307,13 +310,13 @@ export const relationsIn = (
     const judged = number < 0 ? undefined : said.relations.find(({ note }) => note === number)
     return judged === undefined ? rule : {
       ...rule,
-      similarity: judged.similarity + 0, // no −0 in JSON
+      similarity: judged.similarity + 0, // adding 0 turns −0 into 0
       link: judged.link ?? rule.link,
       change: judged.similarity < 0.5 ? undefined : judged.change === null ? undefined : judged.change ?? rule.change
     }
   })
 
-/** Longest part of a note that a model is shown, in UTF-16 units. */
+/** Longest beginning of a note that a model is shown, in UTF-16 units. */
 const longestShown = 4_000
 
 const fenced = (text: string): string => PromptText.fence(PromptText.visible(text.slice(0, longestShown)))

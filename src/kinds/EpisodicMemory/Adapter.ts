@@ -1,5 +1,5 @@
 /**
- * A promise-based adapter as a source of episodes, and the service as such an adapter.
+ * Converts between the service and promise-based adapters: an adapter into a source of episodes, and the service into an adapter.
  *
  * The adapter's episodes and reflections are plain objects; `SeedEpisode` and `SeedReflection` are their schemas.
  */
@@ -38,7 +38,7 @@ const common = {
   sourceEntity: maybe(Schema.String),
   emotionSnapshot: maybe(Felt)
 }
-/** An episode as adapters exchange it. */
+/** Schema of an episode in the form that adapters exchange. */
 const SeedEpisode = Schema.Struct({
   ...common,
   type: maybe(Schema.String),
@@ -48,15 +48,15 @@ const SeedEpisode = Schema.Struct({
   intensity: maybe(Schema.Number),
   importance: maybe(Schema.Number)
 })
-/** A reflection as adapters exchange it. */
+/** Schema of a reflection in the form that adapters exchange. */
 const SeedReflection = Schema.Struct({ ...common, content: Schema.String, trigger: Schema.String })
 
-/** A query of an adapter, whose range of time is a pair of epoch ms, both inclusive. */
+/** A query of an adapter. Its time range is a pair of epoch milliseconds, both inclusive. */
 export interface SeedQuery extends Omit<RecallQuery, "timeRange"> {
   readonly timeRange?: readonly [from: number, to: number] | undefined
 }
 
-/** An object that keeps episodes, with methods that return promises. Two methods are required. */
+/** An object that stores episodes, with methods that return promises. Two methods are required. */
 export interface MemoryAdapter {
   saveEpisode(episode: object): Promise<void>
   recall(query: SeedQuery): Promise<ReadonlyArray<object>>
@@ -66,12 +66,12 @@ export interface MemoryAdapter {
   getReflections?(sourceEntity?: string): Promise<ReadonlyArray<object>>
 }
 
-/** Runs an effect: `Effect.runPromise`, or one of a runtime. */
+/** Runs an effect: `Effect.runPromise`, or that of a runtime. */
 export type Run = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Promise<A>
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Makes a source of episodes of an adapter. */
+/** Makes a source of episodes from an adapter. */
 export const toSource = (adapter: MemoryAdapter): Source => {
   const ask = <A>(op: string, call: (() => Promise<A>) | undefined): Io<A> =>
     call === undefined
@@ -84,7 +84,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
             : MemoryError.make("io", { op, message: `the adapter's ${op} failed`, cause })
       })
 
-  /** Reads rows of the adapter, and drops those that the viewer does not see: the adapter may return rows of any viewer. */
+  /** Decodes rows of the adapter, and drops those that the viewer does not see, since the adapter may return rows of any viewer. */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,
@@ -146,7 +146,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         )
         const all = yield* episodes("semanticRecall", viewer, rows)
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
-        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // an adapter gives no score
+        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores by rank
       }),
     getByIds: (viewer, ids) => {
       const { getByIds } = adapter
@@ -180,7 +180,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
   }
 }
 
-/** Makes an adapter of the service, for one viewer. */
+/** Makes an adapter from the service, for one viewer. */
 export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Required<MemoryAdapter> => {
   const now = Clock.currentTimeMillis
   return {
@@ -193,7 +193,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
       run(Effect.map(
         memory.recall(viewer, {
           ...query,
-          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0 means all
+          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0: no limit
           ...(timeRange && { timeRange: between(...timeRange) })
         }),
         (all) => all.map(toEpisode)
@@ -218,22 +218,22 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Converts an adapter's range, both inclusive, which may be infinite or have parts of milliseconds. */
+/** Converts an adapter's time range, both ends inclusive, which may be infinite or have fractions of milliseconds. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
 })
 
 /**
- * Drops the types from a query that asks for chat messages: an adapter would pass over episodes that name no type. What the adapter
- * answers is filtered by the types afterwards.
+ * Drops the types from a query that includes chat messages, since an adapter would skip episodes without a type. The adapter's results are
+ * filtered by type afterwards.
  */
 const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
   asksForTalk(query.type) ? { ...query, type: undefined } : query
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
-/** Completes a draft that an adapter is to save. Fails with `invalid_scope` if the viewer does not see its scope. */
+/** Completes a draft for an adapter to store. Fails with `invalid_scope` if the viewer does not see its scope. */
 const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any, draft: DraftOf<A>) =>
   Effect.gen(function*() {
     if (!Viewer.sees(viewer, draft.scope)) {
@@ -243,7 +243,7 @@ const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any,
     return yield* typed(op, kind, { ...draft, id, validAt: draft.validAt ?? (yield* Clock.currentTimeMillis) })
   })
 
-/** Whether the record has one of the words of `context`. */
+/** Whether the record contains a word of `context`. */
 const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord): boolean => {
   if (context === undefined || context === "") return true
   const words = new Set(tokenise(context))
@@ -257,7 +257,7 @@ const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives the record's id of an adapter's id, per viewer, so that an episode that is saved again is the same record. */
+/** Derives a record id from an adapter's id and the viewer, so that an episode that is stored again gets the same record. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 
@@ -278,7 +278,7 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Converts a reflection. Ids of reflections are times in milliseconds, so the text is a part of the record's id. */
+/** Converts a reflection. Its adapter id is only a time in milliseconds, so the record id is derived from the text too. */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),
@@ -298,7 +298,7 @@ const commonOf = (seed: SeedEpisode | SeedReflection, viewer: Viewer.Any, now: n
 
 const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemoryScope => {
   const ids: Ids = Viewer.isSystem(viewer) ? {} : viewer
-  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the persona itself
+  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the counterpart is not the agent itself
   const scope = Payload.definedFields({
     ...Object.fromEntries(fields.map((field) => [field, ids[field]])),
     actorId: own
@@ -306,7 +306,7 @@ const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemorySc
   return Object.keys(scope).length === 0 ? Global : normalise(scope)
 }
 
-/** Makes the record of a draft that no store has stored. */
+/** Builds the record of a draft that is not in a store. */
 const typed = <A extends object>(op: string, kind: string, draft: DraftOf<A>): Io<Typed<A>> =>
   Effect.try({
     try: () => {

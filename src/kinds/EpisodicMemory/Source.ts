@@ -1,4 +1,4 @@
-/** A source of episodes and reflections, which keeps and finds them: a store, or an adapter. */
+/** A source of episodes and reflections, which stores and finds them: a `MemoryStore`, or an adapter. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -16,26 +16,26 @@ import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as TypedMemory from "../TypedMemory.ts"
 
-/** Selects episodes. The store applies every field before the limit. */
+/** Selects episodes. All conditions are applied before the limit. */
 export interface RecallQuery {
   /** The counterpart: the `actorId` of an episode's scope. Default: any. */
   readonly sourceEntity?: string | undefined
-  /** Words, one of which the text or the context of an episode has. */
+  /** Words, of which the text or the context of an episode must contain at least one. */
   readonly context?: string | undefined
-  /** Most episodes, 1..1,000, default 20. */
+  /** Largest number of episodes, 1..1,000, default 20. */
   readonly limit?: number | undefined
   readonly minImportance?: number | undefined
-  /** Times of episodes, epoch ms: `from` inclusive, `until` exclusive. */
+  /** Range of the episodes' times, epoch milliseconds: `from` inclusive, `until` exclusive. */
   readonly timeRange?: { readonly from?: number | undefined; readonly until?: number | undefined } | undefined
-  /** Types of the episodes. An episode that names no type is a `chat_message`. Default: all types. */
+  /** Types of the episodes. An episode without a type counts as a `chat_message`. Default: all types. */
   readonly type?: string | ReadonlyArray<string> | undefined
-  /** Valence of the emotion, −1..1, both inclusive. */
+  /** Range of the emotion's valence, −1..1, both ends inclusive. */
   readonly valenceRange?: readonly [min: number, max: number] | undefined
 }
 
 /** Options of a search by meaning. */
 export interface SemanticRecallOptions {
-  /** Most episodes, 1..1,000, default 5. */
+  /** Largest number of episodes, 1..1,000, default 5. */
   readonly topK?: number | undefined
   readonly minScore?: number | undefined
   readonly minImportance?: number | undefined
@@ -43,12 +43,12 @@ export interface SemanticRecallOptions {
   readonly type?: string | ReadonlyArray<string> | undefined
 }
 
-/** A query with `events: true` selects episodes of every type but `talk`. */
+/** A query in which `events: true` selects episodes of every type but `talk`. */
 export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
 
-/** Keeps and finds episodes and reflections. */
+/** Stores and finds episodes and reflections. */
 export interface Source {
   readonly saveEpisode: (
     viewer: Viewer.Any,
@@ -80,19 +80,19 @@ export interface Source {
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Reflection>>, MemoryError>
 }
 
-/** The hits of a search by meaning, and the legs of it that failed. */
+/** The results of a search by meaning, and its legs that failed. */
 export interface Semantic {
   readonly found: ReadonlyArray<TypedMemory.Found<Episode>>
   readonly failures: SearchResult["failures"]
 }
 
-/** Type of an episode that names none. */
+/** Type of an episode without a `type`. */
 export const talk = "chat_message"
 
-/** Number of episodes among which the newest are looked for: as many as a store holds of a scope's episodes. */
+/** Number of episodes, the last recorded, among which the newest are searched; a store keeps as many per scope. */
 export const window = 1_000
 
-/** Keeps episodes in the store, with vectors if there is an `Embedder`. */
+/** Makes a source over the `MemoryStore` of the Effect context, with vectors if there is an `Embedder`. */
 export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const episodes = yield* TypedMemory.make(MemoryKind.episodic)
@@ -151,17 +151,17 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
 
 const Asked = Schema.Struct({ limit: Limit })
 
-/** Reflections but those that a `BeliefMemory` keeps: hindsights and counterfactuals. */
+/** Selects reflections other than those of a `BeliefMemory`, which are hindsights and counterfactuals. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 
-/** Whether the types of a query include chat messages, and so the episodes that name no type. */
+/** Whether the types of a query include chat messages, and so the episodes without a type. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
-/** Converts a query to a filter, without words and limit. */
+/** Converts a query to a filter, except for its words and limit. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
@@ -183,11 +183,11 @@ export const filterOf = (
   })
 }
 
-/** Returns the newest ones, newest first; of equal times the one with the greatest id first. */
+/** Returns the `limit` newest ones, newest first; of equal times the greatest id first. */
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Completes an episode: with its type, and a summary of its context. An event without text is summed up by its type. */
+/** Completes an episode: adds the default type, and a summary from its context. The summary of an episode without text is its type. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

@@ -1,7 +1,7 @@
 /**
- * Finds the memories that new facts are compared with: memories of exactly the scope that is written which the facts may
- * change, without turns that were stored word for word. Those that match each fact best come first; the newest fill up the
- * room, since a contradiction need not share a word. Makes the facts' vectors for it.
+ * Finds the memories that new facts are compared with: those of exactly the written scope that the facts may change, without turns stored
+ * word for word. The best matches of each fact come first, then the newest memories as far as there is room, since a memory may contradict
+ * a fact without sharing a word with it. Also computes the facts' vectors.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,39 +19,39 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
 
-/** Selects the memories that facts are compared with. */
+/** The request: which memories to find, and for which facts. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** The query of each fact: its vector, and the first 1,024 UTF-16 units of its text. */
+  /** A query for each fact: its vector, and the first 1,024 UTF-16 units of its text. */
   readonly queries: ReadonlyArray<Query>
   /** Number of memories for each fact, 1..1,000. */
   readonly topK: number
-  /** Trust of the facts; memories that are more trusted are left alone. */
+  /** Trust of the facts; they may not change memories that are more trusted. */
   readonly trust: Trust
-  /** Kinds that are left alone as well, since a sentence is not enough for them. */
+  /** Kinds with structured data, which a fact may not change either, since its text cannot supply that data. */
   readonly typed: ReadonlySet<string>
-  /** Epoch ms. */
+  /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Called with the length of each record that a search returned. */
+  /** Pauses for the event loop; called with the amount of work done. */
   readonly paced: EventLoop.Pacer
 }
 
-/** The question for memories that relate to one fact. */
+/** The query for memories that relate to one fact. */
 export interface Query extends Pick<MemoryQuery, "embedding"> {
   readonly text: string
 }
 
-/** The results of a search. */
+/** The related memories. */
 export interface Found {
-  /** Related records, the best of each fact first: at most 1,000, of 262,144 characters in all. */
+  /** Records that the facts may change, the best matches of each fact first: at most 1,000, of 262,144 characters in all. */
   readonly records: ReadonlyArray<MemoryRecord>
-  /** More trusted records that say the same as a fact, which is then not stored again. */
+  /** More trusted records that say the same as a fact; that fact is then not stored again. */
   readonly said: ReadonlyArray<MemoryRecord>
-  /** Legs of the search that failed, each once. */
+  /** Retrievers of the search that failed, each listed once. */
   readonly failures: SearchResult["failures"]
 }
 
-/** Searches for each fact, and takes what was found rank by rank while there is room. */
+/** Searches for each fact, and merges the results by rank while there is room. */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -66,13 +66,13 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const said = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best memories for one fact. Widens the search until there are enough that may change, or no more. */
+    /** Finds the best memories for one fact. Widens the search until it has enough that the fact may change, or all. */
     const best = (
       { embedding, text }: Query,
       limit = topK
     ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
       Effect.gen(function*() {
-        const query = { text: text.slice(0, asked), ...(embedding && { embedding }), ...filter, limit }
+        const query = { text: text.slice(0, maxQueryLength), ...(embedding && { embedding }), ...filter, limit }
         const { failures: failed, hits, leftOut } = yield* store.search(asker, query)
         yield* paced(8 * (hits.length + leftOut.limit + leftOut.folded))
         for (const failure of failed) failures.set(failure.leg, failure)
@@ -83,13 +83,13 @@ export const find = (
           }
         }
         const open = records.filter(isOpen).slice(0, topK)
-        if (open.length === topK || leftOut.limit === 0 || limit === widest) return open
-        return yield* best({ text, embedding }, Math.min(limit * 10, widest))
+        if (open.length === topK || leftOut.limit === 0 || limit === maxMemories) return open
+        return yield* best({ text, embedding }, Math.min(limit * 10, maxMemories))
       })
 
     const lists: Array<ReadonlyArray<MemoryRecord>> = []
     for (const query of queries) lists.push(yield* best(query))
-    const { all, take } = shown()
+    const { all, take } = collector()
     for (let rank = 0; rank < topK; rank++) {
       for (const list of lists) take(list[rank])
       yield* paced(8 * lists.length)
@@ -111,9 +111,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees the scope, and of the rest as little as can be: what is asked costs what that viewer sees, and a word
- * is as rare as it is there. It sees nothing that the given viewer does not: not a record, and no word of one in the statistics.
- * A viewer that does not see the scope stays as it is.
+ * Returns a viewer that sees the scope and as little else as possible, which makes the search cheaper and counts document frequencies over
+ * the scope's records only. It sees nothing that the given viewer does not see, neither records nor term statistics. Returns the given
+ * viewer if that does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,
@@ -124,19 +124,19 @@ const narrowed = (
     : Viewer.decode({
       ...(scope !== MemoryScope.Global && scope),
       tenant: viewer.tenant,
-      // a viewer within ids sees no record that lacks one of them, and so no broader scope
+      // a viewer of reach `within` sees only records that have all of its ids, hence none of a broader scope
       reach: viewer.reach === "within" ? "within" : "exact"
     })
 
-/** Takes each record once, while there is room. Goes rank by rank, so the best of every fact comes before any second best. */
-const shown = () => {
+/** Collects each record once, while there is room. Called rank by rank, so that every fact's best match comes before any second best. */
+const collector = () => {
   const all = new Map<MemoryId, MemoryRecord>()
   const seen = new Set<MemoryId>()
   let room = maxCharacters
   return {
     all,
     take: (record: MemoryRecord | undefined): void => {
-      if (record === undefined || seen.has(record.id) || all.size === widest) return
+      if (record === undefined || seen.has(record.id) || all.size === maxMemories) return
       seen.add(record.id)
       const { length } = embeddingText(record)
       if (length > room) return
@@ -155,7 +155,7 @@ export const requireUnchanged = (
   Effect.gen(function*() {
     const current = yield* store.get(viewer, records.map(({ id }) => id))
     for (const [i, { id, revision: expected }] of records.entries()) {
-      const actual = Option.match(current[i]!, { onNone: () => 0, onSome: ({ revision }) => revision }) // `get` answers every id
+      const actual = Option.match(current[i]!, { onNone: () => 0, onSome: ({ revision }) => revision }) // `get` returns one result per id
       if (actual !== expected) {
         const message = `expected revision ${expected}, found ${actual}`
         return yield* MemoryError.make("conflict", { op: "remember", id, message, detail: { expected, actual } })
@@ -163,36 +163,36 @@ export const requireUnchanged = (
     }
   })
 
-/** Most memories that are asked for at once, and in all. */
-const widest = 1_000
-/** Longest part of a fact's text that is searched for, in UTF-16 units. */
-const asked = 1_024
+/** Largest number of memories that are requested at once, and in all. */
+const maxMemories = 1_000
+/** Longest part of a fact's text that is used as a query, in UTF-16 units. */
+const maxQueryLength = 1_024
 
-/** Selects records of exactly this scope, without turns. */
+/** Selects records of exactly this scope, without turns stored word for word. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({
   scope,
   where: { [`metadata.${turnMark}`]: { exists: false }, ...(scope !== MemoryScope.Global && notNarrower(scope)) }
 })
 
 /*
- * Vectors of facts, made once per reading: they serve the search for related memories, and are stored with each fact whose text
- * is kept unchanged. An error here becomes a failure of the `vector` leg; the reading goes on with lexical search.
+ * Vectors of facts, computed once per run: they are used to search for related memories, and stored with each fact whose text is kept
+ * unchanged. An error is reported as a failure of the `vector` leg; the run goes on with lexical search.
  */
 
-/** A value, and the failures that were tolerated on the way to it. */
+/** A value, and the failures that were tolerated while it was computed. */
 export interface Outcome<A> {
   readonly value: A
   readonly failures: ReadonlyArray<Failure>
 }
 
-/** The vectors of one reading's facts. */
+/** Computes and stores the vectors of one run's facts. */
 export interface FactVectors {
-  /** Makes a vector for each fact, keyed by the fact's text in NFC. */
+  /** Computes a vector for each fact; the key is the fact's text in Unicode form NFC. */
   readonly of: (
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /** Stores a vector for each added or reworded record, making those that `known` lacks. Returns how many it made. */
+  /** Stores a vector for each added or reworded record, and computes those that `known` lacks. Returns the number computed. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -202,7 +202,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the vectors with the given model and store; none where the embedding is not active. */
+/** Makes the vectors with the given model and store; makes none if embedding is inactive. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 
@@ -227,7 +227,7 @@ const madeBy = (embedding: EmbeddingSync.EmbeddingSync): FactVectors => ({
   keep: (tenant, mutations, applied, known, paced) => {
     const records = (isMeant: (mutation: MemoryMutation, outcome: Applied["outcome"]) => boolean) =>
       applied.flatMap(({ outcome, record }, i): ReadonlyArray<MemoryRecord> =>
-        record && isMeant(mutations[i]!, outcome) ? [record] : [] // `applied` answers every mutation
+        record && isMeant(mutations[i]!, outcome) ? [record] : [] // `applied` has one result per mutation
       )
     const added = records(({ _tag }, outcome) => _tag === "Put" && outcome !== "duplicate")
     const reworded = records((mutation) => mutation._tag === "Update" && mutation.patch.body !== undefined)
@@ -247,10 +247,10 @@ const tolerated = <A>(self: Effect.Effect<A, MemoryError.MemoryError>, otherwise
     onSuccess: (value) => ({ value, failures: [] })
   })
 
-/** Most text that is embedded in one call, in UTF-16 units; a longer single text has a call of its own. */
+/** Largest text that is embedded in one call, in UTF-16 units; a longer single text gets a call of its own. */
 const portion = 32_768
 
-/** Groups the items, in order, into runs of at most `portion` units; a longer item is a run of its own. */
+/** Groups the items, in order, into runs of at most `portion` units; a longer item forms a run of its own. */
 const portions = <A>(all: ReadonlyArray<A>, length: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
   const runs: Array<Array<A>> = []
   let room = 0

@@ -1,12 +1,12 @@
 /**
- * One run of `remember`: from turns to a batch of mutations, and the batch to the store.
+ * One run of `remember`: turns messages into a batch of mutations, and writes the batch to the store.
  *
- * Law: nothing is written before the last model call has answered; then the whole batch is written or nothing, and only if
- * every memory that the model was shown is unchanged. If one has changed, the run plans once more.
+ * Law: nothing is written before the last model call has answered; then the batch is written as a whole or not at all, and only if every
+ * memory that the model was shown is unchanged. If one has changed, the run plans once more.
  *
- * Ids in the batch are derived: a turn's from its place in the session, a fact's from its words, a successor's from the record
- * that it replaces. Every viewer of the tenant can compute such an id and occupy it first with a record of its own. An occupied
- * id is therefore replaced by one that only the store can compute.
+ * Ids in the batch are derived: a turn's from its sequence number in the session, a fact's from its text, a successor's from the record
+ * that it replaces. Every viewer of the tenant can compute such an id and create a record of its own under it first. An id that is taken is
+ * therefore replaced by one that only the store can compute.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -35,7 +35,7 @@ import { attribute } from "../Reconciliation.ts"
 import * as Reconciliation from "../Reconciliation.ts"
 import * as RelatedMemories from "./RelatedMemories.ts"
 
-/** The planned batch, and what the store did with it. */
+/** The planned batch, and its outcomes in the store. */
 export interface Outcome {
   readonly mutations: ReadonlyArray<MemoryMutation>
   /** Outcomes of the mutations; empty for a plan. */
@@ -46,7 +46,7 @@ export interface Outcome {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Remembers messages. With `write: false` it plans, and changes nothing. */
+/** Remembers messages. With `write: false` it only plans, and changes nothing. */
 export type RememberRun = (
   viewer: Viewer.Any,
   messages: ReadonlyArray<Message>,
@@ -66,18 +66,18 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The turns that are read. */
+  /** The messages that are processed. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
   readonly scope: MemoryScope.MemoryScope
   readonly trust: Trust
   readonly write: boolean
-  /** Applies a batch; a plan applies nothing. */
+  /** Applies a batch; of a plan, does nothing. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Io<ReadonlyArray<Applied>>
 }
 
-/** Makes the function that remembers. */
+/** Makes the function that runs `remember`. */
 export const make = (
   { embedding, ...services }: Services & { readonly embedding: EmbeddingSync.EmbeddingSync }
 ): RememberRun => {
@@ -90,7 +90,7 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // the batch may be written by the library
+      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // the library itself may write the batch
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
           ? (options.apply ?? services.store.apply)(viewer, mutations, { origin, trust })
@@ -106,14 +106,14 @@ export const make = (
 const storeTurns = ({ store }: Services, { apply, messages, options, scope, viewer }: Request): Io<Outcome> => {
   const attempt = Effect.gen(function*() {
     const turns = verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
-    const mutations = yield* unseen(store, viewer, yield* settled(store, viewer, turns))
+    const mutations = yield* withoutStored(store, viewer, yield* withFreeIds(store, viewer, turns))
     return { mutations, applied: yield* apply(mutations), failures: [] }
   })
-  // each conflict means that another run stored one of the turns, which is not unseen the next time
+  // a conflict means that another run stored one of the turns, which the next attempt then skips
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
-/** Extracts facts, reconciles them with related memories, and stores what follows, with vectors. */
+/** Extracts facts, reconciles them with related memories, and writes the result and the vectors. */
 const storeFacts = (
   services: Services,
   vectors: RelatedMemories.FactVectors,
@@ -140,7 +140,7 @@ const storeFacts = (
     }
   })
 
-/** Extracts the facts of the turns. `leftOut` counts the facts and characters beyond the limits of one reading. */
+/** Extracts the facts of the turns. `leftOut` counts the facts and characters beyond the limits of one run. */
 const extract = (services: Services, { maxFacts, options, turns }: Request, paced: EventLoop.Pacer) =>
   Effect.gen(function*() {
     const { customExtract, customInstructions } = options
@@ -159,8 +159,8 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   })
 
 /**
- * Finds related memories, asks the model what becomes of them and of the facts, and applies its decisions. Where there is no
- * model, every fact is added; one that a memory says already stays the one that it is.
+ * Finds related memories, asks the model how the facts change them, and applies its decisions. Without a model every fact is added, except
+ * for one that a memory already states.
  */
 const reconcile = (
   services: Services,
@@ -168,7 +168,7 @@ const reconcile = (
   { facts, isFirst, paced, typed, vectors }: {
     readonly facts: ReadonlyArray<Fact>
     readonly vectors: EmbeddingSync.VectorsByText
-    /** Kinds that a fact may not have. */
+    /** Kinds with structured data, which a fact may not have. */
     readonly typed: ReadonlySet<string>
     /** Whether this is the run's first attempt. */
     readonly isFirst: boolean
@@ -208,17 +208,17 @@ const reconcile = (
       supersede,
       ttl: lifeOf(ttl),
       said: found.said,
-      source: { session, sequence: placeOf(sequence, 0) }
+      source: { session, sequence: sequenceOf(sequence, 0) }
     })
-    const derived = planned.map(named(kinds))
-    const isNews = yield* unsaid(store, viewer, derived, now)
-    const mutations = yield* settled(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
+    const derived = planned.map(withDerivedId(kinds))
+    const isNews = yield* areNew(store, viewer, derived, now)
+    const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
     return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
   })
 
-/** Asks the model, and reads its answer. */
+/** Asks the model, and parses its answer. */
 const asked = <A>(
   { completion }: Services,
   prompt: Completion.Prompt,
@@ -253,11 +253,11 @@ const scopeFor = (
 const isScope = Schema.is(MemoryScope.MemoryScope)
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Returns the kinds for which a sentence is not enough: they have their own ways to change. */
+/** Returns the kinds that require structured `data`, so that a fact, which is plain text, cannot be of them. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
   new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
 
-/** Returns the turns that say something. A model is not shown tools and the harness's own words; `customExtract` is. */
+/** Returns the turns with text. A model is not shown tool results or system messages; `customExtract` is. */
 const turnsToRead = (
   messages: ReadonlyArray<Message>,
   { customExtract, infer }: Pick<Options, "customExtract" | "infer">
@@ -266,13 +266,13 @@ const turnsToRead = (
     textOf(message) !== "" && (infer === false || customExtract || !(isTool(message) || message.role === "system"))
   )
 
-/** Returns the trust of the worst turn: 3 for a tool, 1 for any other; never better than the caller says. */
+/** Returns the trust of the least trusted turn: 3 for a tool's, 1 for any other; or `said` if that is less trusted. */
 const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : said === 0 ? 1 : said
 
 /**
- * Makes a record for each turn that is not blank. With a sequence number the id is made of scope, session, line and place, so
- * that the same turn is the same record, which is not overwritten. `metadata` says whose turn it was.
+ * Makes a record for each turn that is not blank. With a sequence number, the id is derived from scope, session, line and number, so that a
+ * repeated turn has the same record, which is not overwritten. `metadata` holds the role of the speaker.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -284,7 +284,7 @@ const verbatim = (
     const body = textOf(message)
     if (body === "") return []
     const { actorId, at, id: reference, role } = message
-    const place = placeOf(sequence, i)
+    const place = sequenceOf(sequence, i)
     const life = lifeOf(ttl)
     return [{
       _tag: "Put",
@@ -309,15 +309,15 @@ const verbatim = (
     }]
   })
 
-/** Returns what the speaker is called: by name, else by id, else by a role that is not the user's. */
+/** Returns the name of the speaker, else its id, else its role unless that is `user`. */
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
 /** Returns the sequence number of the i-th turn. */
-const placeOf = (sequence: Options["sequence"], i: number): number | undefined =>
+const sequenceOf = (sequence: Options["sequence"], i: number): number | undefined =>
   typeof sequence === "number" ? sequence + i : sequence?.[i]
 
-/** Returns milliseconds to live, rounded up; 0 = for ever. */
+/** Returns the time to live in milliseconds, rounded up; 0 = no expiry. */
 const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
   const millis = ttl === undefined ? 0 : Duration.toMillis(ttl)
   return Number.isFinite(millis) ? Math.ceil(millis) : 0
@@ -326,11 +326,11 @@ const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
 
 /**
- * Gives a fact an id of its words, if the store lets equal records of its kind stand side by side: of several runs at once one
- * is first, and the others see its record when they plan again. They plan again without such ids, since one may be that of a
+ * Derives a fact's id from its text, if its kind does not deduplicate equal records: of concurrent runs with the same fact, one succeeds,
+ * and the others get a conflict and plan again, with its record in view. They do so without derived ids, since such an id may belong to a
  * closed record.
  */
-const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
+const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
   const { body, kind, scope } = mutation.draft
   if (find(kinds, kind).dedupe) return mutation
@@ -338,8 +338,8 @@ const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutat
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Returns which mutations are new. A Put of the future is not if the record of its derived id is open and says the same by then. */
-const unsaid = (
+/** Returns which mutations are new. A Put with a future `validAt` is not if the record of its derived id will say the same then. */
+const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -360,8 +360,8 @@ const unsaid = (
     })
   })
 
-/** Returns the turns that are not stored yet. */
-const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
+/** Returns the turns that are not yet stored. */
+const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])
     const there = new Set(Array.from(yield* store.get(viewer, ids), Option.toArray).flat().map(({ id }) => id))
@@ -369,10 +369,10 @@ const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyA
   })
 
 /**
- * Returns the batch with a new id for each Put whose id belongs to a record that the viewer does not see. Cost: one read of
- * the ids that are put.
+ * Returns the batch with a new id for each Put whose id belongs to a record that the viewer does not see. Cost: one `get` of the ids of all
+ * Puts.
  */
-const settled = (
+const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>
@@ -381,7 +381,7 @@ const settled = (
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
     if (ids.length === 0) return mutations
     const found = yield* store.get(Viewer.system(viewer.tenant), ids)
-    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope)) // `get` answers every id
+    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope)) // one result per id
     )
     const others = new Map<MemoryId, MemoryId>()
     for (const id of foreign) others.set(id, stableId(yield* store.sign("derived id", id)))

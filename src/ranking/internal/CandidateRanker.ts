@@ -1,14 +1,14 @@
 /**
- * The candidates of a question, in memory: what it may mean, gathered, and ranked by their signals.
+ * Gathers the candidates of a query, records in memory that may answer it, and ranks them by their signals (`Ranker`):
  *
  * ```text
- * candidates   the best by words · the two turns before and after each of the first of these · turns of the speakers that the
- *              question names, in the sessions worth most: share of the session's terms + closeness of its time · long records
- *              with most of the question's terms, whatever their length
+ * candidates   the 40 best matches by words · the two turns before and after each of the first 10 of these · turns of speakers that
+ *              the query names, in the best sessions (share of the query's terms in the session + closeness of its time) · the
+ *              long records that contain most of the query's terms, whatever their length
  * ```
  *
- * Matches beyond them are found, but none of them comes before a candidate: they follow in the order of their words. So what
- * comes first does not depend on how much is asked for.
+ * All other matches follow after the candidates, in the order of BM25. The candidates do not depend on the number of hits that is asked
+ * for, so neither does the order of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -21,55 +21,55 @@ import { bestThat, type Passed, type Pool, poolOf } from "./Selection.ts"
 import { SessionIndex, sumOf } from "./SessionIndex.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
-/** Number of the best matches by words that are ranked. */
+/** Number of the best matches by words that are candidates. */
 export const byWords = 40
-/** Number of the first of these whose neighbours are ranked, too. */
-const sociable = 10
-/** Number of turns that are ranked for the sake of their speaker. */
-const spoken = 32
-/** Number of long records that are ranked by a passage, and the length of their bodies together, from the second on. */
-const longs = 16
-const readable = 262_144
+/** Number of the best matches by words whose neighbouring turns are candidates, too. */
+const withNeighbours = 10
+/** Largest number of turns that are candidates because of their speaker. */
+const maxSpoken = 32
+/** Largest number of long records that are ranked by a passage, and total length of their bodies, which the first may exceed. */
+const maxLong = 16
+const maxLongLength = 262_144
 
-/** The ranked candidates of a question. */
+/** The ranked candidates of a query. */
 export interface Ranking {
   readonly docs: Int32Array
-  /** Rank by doc id, of these. */
+  /** Rank by doc id, for the doc ids in `docs`. */
   readonly ranks: Float64Array
   readonly best: number
-  /** The best BM25 of a match or of a passage of a candidate. */
+  /** The best BM25 of a match, or of a passage of a candidate. */
   readonly bestWords: number
-  /** Whether a speaker is named. */
+  /** Whether the query names a speaker in sight. */
   readonly isNamed: boolean
-  /** Number of matches that pass and of candidates that are none; at least so many, where not `isExact`. */
+  /** Number of matches that pass the filter plus candidates that are no matches; a lower bound if `isExact` is false. */
   readonly count: number
   readonly isExact: boolean
 }
 
 type Passes = (doc: number) => boolean
 
-/** Gathers and ranks the candidates of questions. */
+/** Gathers and ranks the candidates of queries, one query at a time. */
 export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  /** Rank by doc id, and the last question of which it was a candidate. */
+  /** Rank, and number (`#round`) of the last query of which the doc id was a candidate, by doc id. */
   #ranks = new Float64Array()
   readonly #chosen = int32()
   #round = 0
-  // the question under way has these
+  // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** The least rank of a candidate, over the best BM25. */
+  /** Lowest rank of a candidate divided by the best BM25. Other matches have BM25 times this as rank: below every candidate. */
   #below = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
   readonly #passages: Passages
   /** Doc ids of long records. */
   readonly #long = new Set<number>()
-  /** Worth of the best passages of long candidates of the question under way, by doc id. */
+  /** Score of the best passage of each long candidate of the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf`: the record of a doc id that is not removed; `textOf`: its texts, where they are at hand. */
+  /** `recordOf` returns the record of a doc id that is not removed; `textOf` its texts, if they are in memory. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -81,7 +81,7 @@ export class CandidateRanker {
     this.#passages = Passages.of(tokenizer)
   }
 
-  /** Adds a record that is of a session, has a speaker or is long. `scope` is the number of the record's. */
+  /** Adds a record that is a turn, has a speaker or is long. `scope` is the number of its scope. */
   add(doc: number, scope: number, record: Outline): void {
     this.#sessions.add(doc, scope, record)
     this.#speakers.add(doc, scope, record)
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns the masks of the matches that are ranked next. */
+  /** Returns the masks into which the index writes which terms the matches of the next query contain. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Gathers and ranks the candidates of the question that the index has just matched. `pool` has those that may pass, `chosen` the best `byWords` of them, `rest` tells
-   * which of them do (`undefined`: all), `passes` tells it of any doc id; `depth` is the number of hits that may be wanted; `isAll`: all
-   * other matches follow, whether they pass or not. Good until the next call.
+   * Gathers and ranks the candidates of the query that the index has just matched. `pool` are its matches, `chosen` the best `byWords` that
+   * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any doc id does. `depth` is the number of
+   * wanted hits. If `isAll`, all other matches are returned too, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -150,7 +150,7 @@ export class CandidateRanker {
     }
     this.#below = bestMatch > 0 ? least / bestMatch : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
-    // one more tells that there are more
+    // one more than `depth`, to know whether there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
       const others = pool.all().filter((doc) => this.#chosen.data[doc] !== this.#round)
@@ -173,13 +173,13 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank of any doc id: of a match that is no candidate by its words, below all of these; 0 where it does not match. */
+  /** Returns the rank of any doc id: of a candidate, of another match (below every candidate), or 0 if the doc id does not match. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#chosen.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#below * index.scores.data[doc]!
   }
 
-  /** Tells what is known of a doc id. The answer is one object, which the next call changes. */
+  /** Returns the signals of a doc id, in an object that the next call overwrites. */
   signalsOf(doc: number): Signals {
     const signals = this.#sessions.signalsOf(doc)
     signals.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(doc) &&
@@ -189,7 +189,7 @@ export class CandidateRanker {
     return signals
   }
 
-  /** Adds the long matches that hold most of the question, and returns what the best of their passages is worth. */
+  /** Adds the long matches that contain most of the query's terms, and returns the score of the best passage of these. */
   #withLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -205,8 +205,8 @@ export class CandidateRanker {
     for (const doc of held) this.#ranks[doc] = sumOf(this.#sessions.masks.maskOf(doc), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
-    let left = readable
-    for (const doc of bestThat(poolOf(held, this.#ranks), this.#ranks, longs, newestFirst, rest).best) {
+    let left = maxLongLength
+    for (const doc of bestThat(poolOf(held, this.#ranks), this.#ranks, maxLong, newestFirst, rest).best) {
       left -= sizeOf(this.#recordOf(doc))
       if (left < 0 && this.#words.size > 0) break
       const text = this.#textOf(doc)
@@ -234,11 +234,11 @@ export class CandidateRanker {
       all.push(chosen[i]!)
     }
     const offer = (doc: number) => this.#offer(doc, all, index, view, passes)
-    for (const doc of chosen.slice(0, sociable)) this.#sessions.around(doc, offer)
+    for (const doc of chosen.slice(0, withNeighbours)) this.#sessions.around(doc, offer)
     return all
   }
 
-  /** Adds turns of speakers that are named. That a scope is the viewer's own makes nothing in it a candidate. */
+  /** Adds turns of speakers that the query names. A record without a speaker, in a scope of the viewer, is not added for that. */
   #withSpoken(
     all: Array<number>,
     index: InvertedIndex,
@@ -246,7 +246,7 @@ export class CandidateRanker {
     passes: Passes,
     { times }: QuestionRanker
   ): Array<number> {
-    let left = spoken
+    let left = maxSpoken
     for (const session of this.#sessions.worthy(view, times)) {
       const turns = this.#sessions.turnsOf(session)
       for (let i = turns.length; i-- > 0 && left > 0;) {
@@ -267,32 +267,32 @@ export class CandidateRanker {
   }
 }
 
-/* Speakers, and what they said. */
+/* Speakers and their records. */
 
 interface Speaker {
-  /** Folded; `given` is the first word of it. */
+  /** Name as `foldName` returns it; `given` is its first word. */
   readonly name: string
   readonly given: string
-  /** Number of records by number of the scope. */
+  /** Number of records of the speaker, by number of the scope. */
   readonly scopes: Map<number, number>
 }
 
-/** Number of speakers up to which each is compared with every word. */
+/** Number of speakers up to which every speaker is compared with every word, instead of a look-up by word. */
 const few = 32
 
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
-  /** Speakers by the first word of their name, and by that word without one of its letters. */
+  /** Numbers of speakers, by each of the `keysOf` the first word of their name. */
   readonly #called = new Map<string, Set<number>>()
-  /** Number of the speaker plus 1, by doc id; 0: none. */
+  /** Number of the speaker plus 1, by doc id; 0 if there is no speaker. */
   readonly #actor = int32()
 
   add(doc: number, scope: number, record: Outline): void {
     this.#actor.set(doc, this.#speakerOf(record, scope))
   }
 
-  /** Makes room for records that were not added. */
+  /** Makes room for `docs` doc ids; those that were not added have no speaker. */
   grow(docs: number): void {
     if (this.#actor.data.length < docs) this.#actor.set(docs, 0)
   }
@@ -328,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns the speakers in sight the first word of whose names is one of the words, or a letter away; each name once. */
+  /** Returns the names of the speakers in sight whose first word equals a given word or differs in one letter; without repetitions. */
   in(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Makes the function that tells whether one of those who are meant said what is in a doc id; `undefined`: nobody is meant. */
+  /** Makes a function: whether the speaker is one of `actors`, or, without a speaker, the scope has an id of `own`. `undefined`: never. */
   said(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -393,7 +393,7 @@ class Speakers {
   }
 }
 
-/** A word, and from four letters on the word without each of its letters: two that are a letter apart share one of these. */
+/** Returns a word and, if it has 4..40 letters, the word without each of its letters. Words that differ in one letter share one. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

@@ -1,35 +1,35 @@
 /**
- * The vectors of one model in memory, where a database holds the originals. Few are kept as 32-bit numbers. Many are quantised to 8
- * bits (`QuantizedVectors`), which bounds each cosine from both sides: the caller reads the originals of those that may be among
- * the nearest, and compares them exactly.
+ * The vectors of one model in memory, for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
+ * floats. A larger number is quantised to 8 bits (`QuantizedVectors`), from which lower and upper bounds of each cosine follow: the
+ * caller then reads the originals of the vectors that may be among the nearest, and computes their exact cosines.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { dot } from "../VectorIndex.ts"
 import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
-/** Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. */
+/** Size in bytes of 8-bit rows from which vectors are quantised. Below it, a WebAssembly memory costs more than it saves. */
 const quantizeFrom = 131_072
-/** Components of the originals that are kept beside quantised vectors: 1 MB. */
+/** Size of the cache of originals once vectors are quantised: the number of their components, 1 MB in total. */
 const kept = 262_144
 
-/** A vector as it was attached. */
+/** A vector that was not quantised. */
 export interface Original {
   readonly vector: Float32Array
-  /** The sum of its squares. */
+  /** The sum of the squares of its components. */
   readonly square: number
 }
 
-/** The vectors of one model, by record. */
+/** The vectors of one model, by id of the record. */
 export class CompactVectors {
   readonly dimensions: number
-  /** Records of the index whose vector is not held here. */
+  /** Ids of the records of the index that have no vector here. */
   readonly waiting = new Set<MemoryId>()
   readonly #docs = new Map<MemoryId, number>()
-  // the next two are by doc id; the last one fills the place of the one that goes
+  // the next two arrays are indexed by doc id; when a doc id is removed, the last one moves to its place
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
-  /** Originals by hash of the text: all while none is quantised, then those that were read lately, the last one at the end. */
+  /** Originals by hash of the text: all of them until vectors are quantised; then a cache, the least recently used one first. */
   readonly #originals = new Map<string, Original>()
   #quantized: QuantizedVectors | undefined
   #canQuantise = true
@@ -42,7 +42,7 @@ export class CompactVectors {
     return this.#docs.has(id)
   }
 
-  /** Adds the vector of a record that has none here, by the hash of its text. */
+  /** Adds the vector of a record that has none here. `hash` is the hash of its text. */
   add(id: MemoryId, hash: string, vector: Float32Array): void {
     const doc = this.#ids.push(id) - 1
     this.#docs.set(id, doc)
@@ -71,11 +71,11 @@ export class CompactVectors {
     this.#docs.delete(id)
     this.#ids.pop()
     this.#hashes.pop()
-    // other records may have the same text
+    // keeps an original that another record with the same text needs
     if (this.#quantized !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 
-  /** Returns the vector of a text, where it is kept whole, or was read lately. */
+  /** Returns the original vector of a text, if it is in memory. */
   get(hash: string): Original | undefined {
     const original = this.#originals.get(hash)
     if (original !== undefined && this.#quantized !== undefined) {
@@ -85,9 +85,9 @@ export class CompactVectors {
     return original
   }
 
-  /** Keeps the vector of a text for later questions. Beside quantised vectors, the one that was asked for longest ago goes. */
+  /** Caches the original vector of a text. If vectors are quantised, the least recently used originals are dropped. */
   keep(hash: string, vector: Float32Array): void {
-    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // the caller's may be part of something larger
+    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // copied, as it may be a view of a larger buffer
     if (this.#quantized !== undefined) this.#shrink()
   }
 
@@ -99,8 +99,8 @@ export class CompactVectors {
   }
 
   /**
-   * Returns records that include the nearest `limit`, in no order. `among`: those to look at, filtered already. `only`: the filter
-   * where `among` is undefined.
+   * Returns ids of records, in any order, among which are the `limit` nearest ones. Considers only the records `among`, or, if that is
+   * undefined, those that `only` accepts.
    */
   candidates(
     vector: Float32Array,
@@ -119,7 +119,7 @@ export class CompactVectors {
     return bounds.all.map((doc) => this.#ids[doc]!)
   }
 
-  /** Quantises all; where the machine cannot, vectors are kept whole from then on. */
+  /** Quantises all vectors. If the machine cannot, all originals stay in memory from then on. */
   #quantise(): void {
     this.#canQuantise = false
     const quantized = QuantizedVectors.make(this.dimensions)

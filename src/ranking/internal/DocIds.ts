@@ -1,13 +1,13 @@
 /**
- * The doc ids of an index: a doc id is the number of one of its records. Columns of numbers by doc id, arenas of their lists,
- * the scopes, and the best few of many.
+ * Data structures over doc ids. A doc id is the number of a record in an index. This module has growable columns by doc id, the arena of
+ * the posting lists, the numbering of scopes and doc ids, and the selection of the best doc ids.
  */
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
-/** A typed array that grows as it is written to. A number that was never set is 0. */
+/** A typed array that grows when an index beyond its end is set. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Uint16Array> {
-  /** The array. Replaced when it grows: read it anew after `set`. */
+  /** The array. `set` may replace it, so read this field again after each `set`. */
   data: A
   readonly #make: (length: number) => A
 
@@ -26,47 +26,47 @@ export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Ui
   }
 }
 
-/** Makes a column of whole numbers. */
+/** Makes a column of 32-bit integers. */
 export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
   new GrowableArray((length) => new Int32Array(length), data)
-/** Makes a column of numbers. */
+/** Makes a column of 64-bit floats. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
-/** Numbers of a doc id in a column that holds several of each, side by side. */
+/** Number of adjacent entries per doc id in a column that holds several numbers for each. */
 export const stride = 4
 
-/** Logarithm of the numbers in a segment. A place is the number of its segment, then that within the segment. */
+/** Base-2 logarithm of the length of a segment. The high bits of an address are the number of its segment, the low ones the index in it. */
 const bits = 20
 const segment = 2 ** bits
 
 /**
- * Blocks of numbers in typed arrays: where the lists of `Postings` lie. The first array grows as it fills; once it is a segment of
- * 4 MB, further ones come beside it, so that no step copies more than one. A block holds twice as many numbers as its size says, and
- * a size is a power of two.
+ * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB; after that,
+ * further segments are added, so that growing never copies more than one. The size of a block is a power of two; the block holds
+ * twice as many integers.
  */
 export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
-  /** Place behind the last block. */
+  /** Address after the last block. */
   #end = 0
-  /** Place of an idle block plus 1, by the logarithm of its size. An idle block holds the next one. */
+  /** Free lists by logarithm of the block size: address of the first free block plus 1. A free block holds that of the next. */
   readonly #idle = new Int32Array(32)
 
-  /** The array in which the block at a place lies. Replaced when it grows: read it anew after `take`. */
+  /** Returns the array that contains the block at an address. `take` may replace it, so call this again after each `take`. */
   at(place: number): Int32Array {
     return this.#segments[place >>> bits]!
   }
 
-  /** The index in its array at which the block at a place begins. */
+  /** Returns the index in its array at which the block at an address begins. */
   from(place: number): number {
     return place & (segment - 1)
   }
 
-  /** Most numbers that all blocks together have. */
+  /** Upper bound of the number of integers in all blocks. */
   get length(): number {
     return this.#end
   }
 
-  /** Returns the place of a block of a size. Its numbers are any. */
+  /** Allocates a block of a size and returns its address. The block is not cleared. */
   take(size: number): number {
     const rank = 31 - Math.clz32(size)
     const idle = this.#idle[rank]! - 1
@@ -82,7 +82,7 @@ export class Arena {
     const first = this.#segments[0]!
     if (number > 0) {
       this.#segments[number] ??= new Int32Array(Math.max(segment, 2 * size))
-      if (2 * size > segment) this.#end = Math.ceil(this.#end / segment) * segment // no other begins in it
+      if (2 * size > segment) this.#end = Math.ceil(this.#end / segment) * segment // a larger segment has one block only
     } else if (this.#end > first.length) {
       const grown = new Int32Array(Math.min(segment, Math.max(this.#end, Math.ceil(first.length * 1.5))))
       grown.set(first)
@@ -91,17 +91,17 @@ export class Arena {
     return place
   }
 
-  /** Gives a block back. */
+  /** Frees a block. */
   give(place: number, size: number): void {
     const rank = 31 - Math.clz32(size)
     this.at(place)[this.from(place)] = this.#idle[rank]!
     this.#idle[rank] = place + 1
   }
 
-  /** Makes idle blocks of what is left of a segment, so that the next block begins another. */
+  /** Turns the rest of a segment into free blocks, so that the next block begins a new segment. */
   #close(room: number): void {
     const number = this.#end >>> bits
-    if (number > 0 && room === segment) return // nothing lies in it
+    if (number > 0 && room === segment) return // the segment is unused
     if (number === 0 && this.#segments[0]!.length < segment) {
       const grown = new Int32Array(segment)
       grown.set(this.#segments[0]!)
@@ -109,7 +109,7 @@ export class Arena {
     }
     this.#segments[number] ??= new Int32Array(segment)
     for (let left = room; left > 0;) {
-      const size = 2 ** (30 - Math.clz32(left)) // the largest power of two in half of it
+      const size = 2 ** (30 - Math.clz32(left)) // the largest power of two up to left / 2
       this.give(this.#end, size)
       this.#end += 2 * size
       left -= 2 * size
@@ -117,14 +117,14 @@ export class Arena {
   }
 }
 
-/** The scopes of an index by number, so that each doc id needs only a number, and what a viewer sees is a set of numbers. */
+/** Numbers the scopes of an index. A document then stores the number of its scope, and a viewer sees a set of numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
-  /** The scopes that have an id, by the key of that id alone: `userId=ada`. */
+  /** Numbers of the scopes that have an id, by the key of that id, such as `userId=ada`. */
   readonly #having = new Map<string, Array<number>>()
 
-  /** Returns the number of a scope, counted from 0; equal scopes have the same. */
+  /** Returns the number of a scope, counted from 0; equal scopes have the same number. */
   numberOf(scope: MemoryScope.MemoryScope): number {
     const key = MemoryScope.key(scope)
     const known = this.#numbers.get(key)
@@ -141,8 +141,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the scopes in sight; `undefined` stands for all of them. Cost: for `Scopes` a look-up for each key, for
-   * `Within` the scopes that have the rarest of its ids, for `Everyone` all scopes, if there are internal ones.
+   * Returns the numbers of the visible scopes; `undefined` stands for all scopes. Cost: for `Scopes` one look-up per key; for `Within` a
+   * scan of the scopes that have the rarest of its ids; for `Everyone` a scan of all scopes, if there are internal ones.
    */
   seenBy(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -172,25 +172,25 @@ const internal = MemoryScope.key(MemoryScope.Internal)
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
 
-/** Most doc ids that a scope is given at once. */
+/** Largest number of doc ids that are reserved for a scope at once. */
 const mostRoom = 1_024
 
 /**
- * Doc ids of the documents of each scope. Those of one scope lie side by side, so that a question that walks scope by scope reads and
- * writes what is in the processor's nearest cache: a scope that has filled its doc ids is given as many again, up to 1,024.
+ * Assigns doc ids to the documents of each scope, so that those of one scope are adjacent: a query visits scope by scope, and its reads
+ * and writes then hit the processor's cache. A scope that has used its doc ids gets as many again reserved, up to 1,024.
  */
 export class ScopeDocs {
-  /** Doc ids given to scopes: those of documents, of removed ones, and those that wait for one. */
+  /** Number of doc ids that are assigned or reserved, those of removed documents included. */
   end = 0
   // columns by scope
-  /** The doc id of its last document, plus 1; how many doc ids wait behind that; and how many documents came. */
+  /** `#last`: doc id of the last document, plus 1. `#room`: number of reserved doc ids after it. `#filled`: documents ever added. */
   readonly #last = int32()
   readonly #room = int32()
   readonly #filled = int32()
-  /** Previous doc id of the same scope, plus 1, by doc id; 0 where there is none. */
+  /** Previous doc id of the same scope, plus 1, by doc id; 0 if there is none. */
   readonly #before = int32()
 
-  /** Returns the doc id of a scope's next document; where that is new, `end` grows. */
+  /** Returns the doc id of the next document of a scope. Reserves doc ids, and increases `end`, if the scope has none left. */
   next(scope: number): number {
     if (this.last(scope) >= 0 && this.#room.data[scope]! > 0) {
       this.#room.data[scope]! -= 1
@@ -202,7 +202,7 @@ export class ScopeDocs {
     return this.end - room
   }
 
-  /** Takes a doc id for a document of a scope. */
+  /** Assigns a doc id to a document of a scope. */
   take(scope: number, doc: number): void {
     const last = this.last(scope)
     this.#before.set(doc, last + 1)
@@ -212,29 +212,29 @@ export class ScopeDocs {
     if (doc >= this.end) this.end = doc + 1
   }
 
-  /** The doc id of a scope's last document; −1: none. */
+  /** Returns the doc id of the last document of a scope; −1 if it has none. */
   last(scope: number): number {
     return scope < this.#last.data.length ? this.#last.data[scope]! - 1 : -1
   }
-  /** The doc id before in the same scope; −1: none. */
+  /** Returns the previous doc id of the same scope; −1 if there is none. */
   before(doc: number): number {
     return this.#before.data[doc]! - 1
   }
 }
 
-/** The `limit`-th best score so far, which the next one must exceed to matter. */
+/** Tracks the `limit`-th best score so far: a lower score cannot be among the best `limit`. */
 export class ScoreThreshold {
   /** −Infinity until there are `limit` scores. */
   value = -Infinity
   readonly #limit: number
-  /** The best `limit` scores, a heap: the worst of them first. */
+  /** The best `limit` scores as a heap, the lowest first. */
   readonly #heap: Array<number> = []
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** Cost: the logarithm of `limit` where the score raises the bar, nothing to speak of otherwise. */
+  /** Adds a score. Cost: the logarithm of `limit` if the score is among the best so far, else a comparison. */
   offer(score: number): void {
     if (this.#heap.length < this.#limit) this.#rise(score)
     else if (score > this.value) this.#sink(score)
@@ -268,8 +268,8 @@ export class ScoreThreshold {
 }
 
 /**
- * Returns the best `limit` of the first `count` doc ids: highest score first, ties as `tie` has them. Cost: a comparison for
- * most, and for those that share the `limit`-th best score a call of `tie`.
+ * Returns the best `limit` of the first `count` doc ids, highest score first, ties in the order of `tie`. Cost: one comparison for most
+ * doc ids, and calls of `tie` for those with the `limit`-th best score.
  */
 export const topK = (
   docs: Int32Array,
@@ -279,11 +279,11 @@ export const topK = (
   tie: (a: number, b: number) => number
 ): Array<number> => bestOf(docs, count, scores, limit, tie).sort((a, b) => scores[b]! - scores[a]! || tie(a, b))
 
-/** Number of intervals into which the scores of many doc ids are sorted, so that few are looked at more closely. */
+/** Number of intervals of the histogram of scores. */
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
-/** The same where there are many: those below the interval of the `limit`-th best score cannot be among the best. */
+/** The variant of `bestOf` for many: by a histogram, it first drops doc ids below the interval of the `limit`-th best score. */
 const bestOfMany = (
   docs: Int32Array,
   count: number,
@@ -293,7 +293,7 @@ const bestOfMany = (
 ): Array<number> => {
   let most = 0
   for (let i = 0; i < count; i++) if (scores[docs[i]!]! > most) most = scores[docs[i]!]!
-  const scale = intervals / most // 0 or less lies in the first interval, and no other number is a score
+  const scale = intervals / most // scores of 0 or less fall into the first interval
   histogram.fill(0)
   for (let i = 0; i < count; i++) histogram[(scores[docs[i]!]! * scale) | 0]!++
   let least = intervals
@@ -303,7 +303,7 @@ const bestOfMany = (
   return bestOfFew(new Int32Array(close), close.length, scores, limit, tie)
 }
 
-/** Returns the same doc ids, in no order that means anything. */
+/** Returns the same doc ids as `topK`, but unsorted. */
 export const bestOf = (
   docs: Int32Array,
   count: number,
@@ -325,9 +325,9 @@ const bestOfFew = (
   tie: (a: number, b: number) => number
 ): Array<number> => {
   const threshold = new ScoreThreshold(limit)
-  let reach = -Infinity // no closure sees it: it would be slow in this loop
+  let reach = -Infinity // not captured by a closure, which would make it slow in this loop
   const reached: Array<number> = []
-  for (let i = count - 1; i >= 0; i--) { // the newest doc ids last: ties are won by what is new
+  for (let i = count - 1; i >= 0; i--) { // begins at the end, where the newest doc ids are, which win ties
     const doc = docs[i]!
     const score = scores[doc]!
     if (score < reach) continue
@@ -338,7 +338,7 @@ const bestOfFew = (
   }
   const least = reach
   const best = reached.filter((doc) => scores[doc]! > least)
-  const wanted = limit - best.length // 1 at least
+  const wanted = limit - best.length // is at least 1
   const equal: Array<number> = []
   let last = -1
   for (const doc of reached) {
@@ -351,8 +351,8 @@ const bestOfFew = (
 }
 
 /**
- * The doc ids that may still be among the best `limit`, judged by the least and the most that a score can be: those that could
- * reach the bar, which is the `limit`-th best least score so far. None of the best is ever lost, ties included.
+ * Collects the doc ids that may be among the best `limit`, from lower and upper bounds of their scores: those whose upper bound is not
+ * below the `limit`-th best lower bound so far. Never loses one of the best, ties included.
  */
 export class TopKBounds {
   readonly #threshold: ScoreThreshold
@@ -364,12 +364,12 @@ export class TopKBounds {
     this.#threshold = new ScoreThreshold(limit)
   }
 
-  /** The score that the next doc id must be able to reach. */
+  /** The `limit`-th best lower bound so far: the upper bound of the next doc id must reach it. */
   get bar(): number {
     return this.#threshold.value
   }
 
-  /** Cost: the logarithm of `limit` where it raises the bar, nothing to speak of otherwise. */
+  /** Adds a doc id with the bounds of its score. Cost: the logarithm of `limit` if it raises `bar`, else a comparison. */
   offer(doc: number, least: number, most: number): void {
     if (most < this.#threshold.value) return
     this.#docs.push(doc)
@@ -377,13 +377,13 @@ export class TopKBounds {
     this.#threshold.offer(least)
   }
 
-  /** The doc ids that may be among the best, in the order in which they came. */
+  /** The doc ids that may be among the best, in the order in which they were offered. */
   get all(): Array<number> {
     return this.#docs.filter((_, i) => this.#most[i]! >= this.#threshold.value)
   }
 }
 
-/** Puts those of the first `count` doc ids that pass first, and returns how many do. */
+/** Reorders the first `count` doc ids so that those that pass come first, and returns the number of these. */
 export const narrow = (docs: Int32Array, count: number, passes: (doc: number) => boolean): number => {
   let kept = 0
   for (let i = 0; i < count; i++) {

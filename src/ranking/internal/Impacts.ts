@@ -1,25 +1,24 @@
 /**
- * Impacts: what a posting says beside its document, which is how often that holds the term, and how long it is. Few of these pairs
- * are different ones, so a posting has the number of its pair, and a question for which many documents match works out once for
- * each pair what it gives to a score. In the same way `MetadataGroups` number what metadata records have, so that a filter is asked
- * once for each.
+ * An impact is the pair of numbers from which BM25 computes the score of a posting: how often the document contains the term, and the
+ * length of the document. There are few different pairs, so a posting stores the number of its pair. For a query with many matches,
+ * the summand of the score is computed once per pair and then looked up for each posting.
  */
 import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
 
-/** The least number above 0: every match scores as much. */
+/** The smallest number above 0: every match scores at least this. */
 export const leastScore = Number.MIN_VALUE
 
-/** The pairs of a code and a length that postings name. */
+/** The different pairs of a code (see `Postings`) and a length, by number. */
 export class Impacts {
-  // columns by number
+  // columns by number of the pair
   readonly #codes = int32()
   readonly #lengths = int32()
   #count = 0
-  /** Open addressing, by code and length: numbers, plus 1. */
+  /** Hash table with open addressing. An entry is the number of a pair plus 1; 0 is free. */
   #table: Int32Array = new Int32Array(8)
 
-  /** The number of a pair, counted from 0. `code`: see `Postings`. */
+  /** Returns the number of a pair, counted from 0. */
   numberOf(code: number, length: number): number {
     const mask = this.#table.length - 1
     for (let i = hash(code, length) & mask;; i = (i + 1) & mask) {
@@ -53,8 +52,8 @@ export class Impacts {
   }
 
   /**
-   * Returns what adds to the scores of documents what the postings of a term give: for many postings reading it off a table, which is
-   * written first. `weights`: by number of the term.
+   * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, it looks
+   * the summands up in tables, which are filled first. `weights` has the weight of each term; `postings` is the number of all postings.
    */
   weighed(weights: ReadonlyArray<number>, slope: number, postings: number): Scatter {
     const [codes, lengths] = [this.#codes.data, this.#lengths.data]
@@ -76,22 +75,22 @@ export class Impacts {
   }
 }
 
-/** Share that each pair gives to a score, by number of a term. */
+/** Tables of summands: by term of the query, then by number of the pair. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** Groups by doc id, and verdicts by group: odd where its doc ids are counted. */
+/** Matches that are counted: those whose group has an odd verdict. `groups` is by doc id, `verdicts` by group. */
 export interface Passing {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
 }
 
-/** Call for each scope whose matches are scored, as `InvertedIndex.match` says; and which of all are counted, `undefined`: all. */
+/** Callbacks of `InvertedIndex.match`. `read` is called after each scope; `passing` returns which matches are counted, default all. */
 export interface Reader {
   readonly read: (from: number) => number
   readonly passing: () => Passing | undefined
 }
 
-/** Columns that are written to: scores by doc id; the doc ids of those that reach a score; the number of those that had none, and pass. */
+/** The fields of an `InvertedIndex` that a `Scatter` reads and writes; described there. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
@@ -101,10 +100,10 @@ interface Scored {
   found: number
 }
 
-/** Adds what the postings of a term give that lie between two places of an arena. */
+/** Adds the summands of the postings `arena[from..end)` of a term to the scores of their documents. */
 type Scatter = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
-/** The hot loop: 3 ns a posting. It has no branch that is foreseen wrongly, once few documents reach what is to be reached. */
+/** The hot loop: 3 ns per posting. Once few documents reach `reach`, the processor predicts its only branch correctly. */
 const scatter = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
   const { matches: { data: matches }, reach, scores: { data: scores } } = into
   let { found, matched } = into
@@ -122,7 +121,7 @@ const scatter = (arena: Int32Array, from: number, end: number, table: Float64Arr
   into.matched = matched
 }
 
-/** The same, where those are counted that pass. */
+/** The variant of `scatter` that counts only the matches that pass. */
 const scatterPassing = (
   arena: Int32Array,
   from: number,
@@ -147,7 +146,7 @@ const scatterPassing = (
   into.matched = matched
 }
 
-/** The same without a table. */
+/** The variant of `scatter` without a table, for few postings. */
 const scatterFew = (
   arena: Int32Array,
   from: number,
@@ -176,7 +175,7 @@ const scatterFew = (
   into.matched = matched
 }
 
-/** Murmur's finaliser: what is paired are small numbers, which a weaker mixture leaves in clusters. */
+/** Hashes a pair of numbers with the finaliser of MurmurHash3, since a weaker hash would put pairs of small numbers into clusters. */
 export const hash = (a: number, b: number): number => {
   let mixed = a ^ Math.imul(b + 1, 0x9e3779b1)
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
@@ -184,13 +183,13 @@ export const hash = (a: number, b: number): number => {
   return mixed ^ (mixed >>> 16)
 }
 
-/** The lists of a question's terms, to be walked scope by scope: within a scope in the order of the terms. */
+/** Visits the posting lists of a query's terms scope by scope, and within a scope in the order of the terms. */
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** Per list, the scope's next one, plus 1. */
+  /** Next list of the same scope, plus 1, by list; 0 after the last. */
   readonly #nexts: Array<number> = []
-  /** Per scope, its first and its last list, plus 1; 0 outside of a walk. */
+  /** First and last list of each scope, each plus 1; 0 if the scope has none. */
   readonly #ends: GrowableArray<Int32Array> = int32()
   readonly #scopes: Array<number> = []
 
@@ -207,7 +206,7 @@ export class PostingsCursor {
     ends[2 * scope + 1] = end
   }
 
-  /** Visits all lists, tells when it has visited those of a scope, and forgets them. */
+  /** Visits all lists, calls `end` after the lists of each scope, and empties the cursor. */
   run(visit: (list: number, term: number) => void, end: () => void): void {
     for (const scope of this.#scopes) {
       for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {

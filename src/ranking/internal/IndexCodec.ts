@@ -1,41 +1,47 @@
 /**
- * The bytes of an index: names and columns of numbers as one run for the next process, and single numbers in few bytes.
+ * The binary format of an index, with which another process can restore it: JSON for names, columns of integers, and bytes of
+ * variable-length integers (varints).
  *
  * ```text
- * format   bytes of the head   number of columns   head: JSON   padding to 4   length int32 …   length int32 …   bytes
+ * format   bytes of the texts   number of columns   texts   padding to 4   length int32 …   length int32 …   bytes
  * ```
  *
- * Numbers are in the byte order of the machine: to another, the format is an unknown one. Nothing is checked but that: seal it.
+ * The texts are lines of JSON, none of them long: the head with the length of each list of names, then up to 1,024 names per line.
  *
- * A `Writer` takes whole numbers from 0 up, seven bits to a byte, the lowest first, the eighth where more follow.
+ * Integers have the byte order of the machine; a machine with another byte order sees an unknown format. Nothing else is checked when it
+ * is read, so the caller must verify the integrity of the bytes, for example by a hash.
+ *
+ * A `Writer` writes integers from 0 up as varints: seven bits per byte, the lowest first; the eighth bit is set if more bytes follow.
  */
-/** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
-export const format = 3
+/** Version of the format. Increase it when the format changes, or when a text gets other terms (`Tokenizer`, `Bm25.read`). */
+export const format = 4
 
-/** The parts of an index that are packed; the head is JSON. */
+/** The parts of an encoded index. `head` is JSON, and short; `names` are lists of terms and ids. */
 export interface IndexParts {
   readonly head: unknown
+  readonly names: ReadonlyArray<ReadonlyArray<string>>
   readonly columns: ReadonlyArray<Int32Array>
   readonly bytes: Uint8Array
 }
 
-/** Terms in the order of their numbers, their lists as a `Writer` writes them, and per term where its bytes end. */
+/** Encoded postings: the terms in the order of their numbers, the posting lists of all terms, and for each term where its lists end. */
 export interface Encoded {
   readonly terms: ReadonlyArray<string>
   readonly lists: Uint8Array
   readonly ends: Int32Array
 }
 
-/** Numbers by which doc ids and scopes are written: those of a scope ascend, and −1 stands for a doc id that is left out. */
+/** New numbers of doc ids and scopes for an encoding. */
 export interface Numbering {
+  /** New number by doc id; −1 for a doc id that is left out. Within a scope, the new numbers ascend with the doc ids. */
   readonly docs: Int32Array
-  /** Absent: scopes have the numbers that they have. */
+  /** New number by number of the scope. Default: scopes keep their numbers. */
   readonly scopes?: Int32Array | undefined
-  /** Whether no doc id that is left out has postings. */
+  /** Whether every doc id that has postings has a new number. */
   readonly isWhole: boolean
 }
 
-/** Numbers anew the scopes that documents have, unless it is known that all do. `column`: the scope of each document. */
+/** Renumbers the scopes so that only those with documents are kept. `isEvery`: all have; `column`: the scope of each document. */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
   const scopes = new Int32Array(all.length).fill(-1)
@@ -44,10 +50,10 @@ export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: 
   return { kept, column: column.map((number) => scopes[number]!), scopes }
 }
 
-/** Work that can pause between its steps. Each yields its size, in units of 0.1 µs. */
+/** Work that its caller can pause between steps. Each step yields the work that it took, in units of 0.1 µs. */
 export type Steps<A> = Generator<number, A, void>
 
-/** Runs work to its end without a pause. */
+/** Runs all steps without a pause. */
 export const atOnce = <A>(steps: Steps<A>): A => {
   for (;;) {
     const { done, value } = steps.next()
@@ -55,30 +61,41 @@ export const atOnce = <A>(steps: Steps<A>): A => {
   }
 }
 
-/** Encodes postings, and puts the scopes and columns of their documents beside them. */
+/** Encodes the postings of an index, and combines them with its scopes and columns. */
 export function* encoding(
   scopes: ReadonlyArray<unknown>,
   columns: ReadonlyArray<Int32Array>,
   postings: Steps<Encoded>
 ): Steps<IndexParts> {
   const { ends, lists, terms } = yield* postings
-  return { head: { terms, scopes }, columns: [...columns, ends], bytes: lists }
+  return { head: scopes, names: [terms], columns: [...columns, ends], bytes: lists }
 }
 
-/** Packs the parts into one run of bytes, in steps. */
-export function* pack({ bytes, columns, head }: IndexParts): Steps<Uint8Array<ArrayBuffer>> {
-  const json = JSON.stringify(head)
-  yield json.length >> 6
-  const text = new TextEncoder().encode(json)
-  yield text.length >> 6
-  const start = 3 + Math.ceil(text.length / 4)
+/** Packs the parts of an index into one array of bytes, in steps. */
+export function* pack({ bytes, columns, head, names }: IndexParts): Steps<Uint8Array<ArrayBuffer>> {
+  const encoder = new TextEncoder()
+  const lineOf = (value: unknown) => encoder.encode(`${JSON.stringify(value)}\n`)
+  const lines = [lineOf([head, names.map(({ length }) => length)])]
+  for (const list of names) {
+    for (let from = 0; from < list.length; from += namesOfLine) {
+      lines.push(lineOf(list.slice(from, from + namesOfLine)))
+      yield 4 * namesOfLine
+    }
+  }
+  const length = lines.reduce((sum, line) => sum + line.length, 0)
+  const start = 3 + Math.ceil(length / 4)
   const end = columns.reduce((sum, column) => sum + 1 + column.length, start)
   const words = new Int32Array(end + Math.ceil(bytes.length / 4))
   const all = new Uint8Array(words.buffer, 0, 4 * end + bytes.length)
   words[0] = format
-  words[1] = text.length
+  words[1] = length
   words[2] = columns.length
-  all.set(text, 12)
+  let to = 12
+  for (const line of lines) {
+    all.set(line, to)
+    to += line.length
+    yield line.length >> 7
+  }
   let at = start
   for (const column of columns) {
     words[at] = column.length
@@ -93,34 +110,54 @@ export function* pack({ bytes, columns, head }: IndexParts): Steps<Uint8Array<Ar
   return all
 }
 
-/** Bytes that are copied in a step: memory that was never written takes 0.8 ns a byte. */
-const copied = 1_048_576
+/** Number of bytes to copy per step: writing to fresh memory takes 0.8 ns per byte. */
+const copied = 524_288
+
+/** Number of names per line. */
+const namesOfLine = 1_024
 
 /**
- * Unpacks what `pack` returned, as views: the bytes are theirs from now on, and must begin at a multiple of 4. `undefined`: the
- * bytes are of another format.
+ * Unpacks the bytes that `pack` returned, in steps; returns `undefined` if they have another format. The parts are views of the bytes,
+ * which must not be changed later and must begin at a multiple of 4 in their buffer.
  */
-export const unpack = (all: Uint8Array): IndexParts | undefined => {
+export function* unpack(all: Uint8Array): Steps<IndexParts | undefined> {
   if (all.length < 12) return undefined
   const words = new Int32Array(all.buffer, all.byteOffset, all.length >> 2)
   if (words[0] !== format) return undefined
-  const text = words[1]! // there are 12 bytes at least
-  const head: unknown = JSON.parse(new TextDecoder().decode(all.subarray(12, 12 + text)))
+  const decoder = new TextDecoder()
+  let from = 12
+  const read = (): unknown => {
+    const end = all.indexOf(newline, from)
+    const line = decoder.decode(all.subarray(from, end))
+    from = end + 1
+    return JSON.parse(line)
+  }
+  const [head, lengths] = read() as [unknown, ReadonlyArray<number>] // `pack` wrote it
+  const names: Array<Array<string>> = []
+  for (const length of lengths) {
+    const list: Array<string> = []
+    while (list.length < length) {
+      for (const name of read() as ReadonlyArray<string>) list.push(name) // `pack` wrote it
+      yield 8 * namesOfLine
+    }
+    names.push(list)
+  }
   const columns: Array<Int32Array> = []
-  let at = 3 + Math.ceil(text / 4)
+  let at = 3 + Math.ceil(words[1]! / 4) // there are 12 bytes at least
   for (let left = words[2]!; left > 0; left--) {
     columns.push(words.subarray(at + 1, at + 1 + words[at]!))
     at += 1 + words[at]!
   }
-  return { head, columns, bytes: all.subarray(4 * at) }
+  return { head, names, columns, bytes: all.subarray(4 * at) }
 }
+const newline = 10
 
-/** Writes numbers below 2^31 into bytes that grow. */
+/** Writes integers below 2^31 as varints into a growing array of bytes. */
 export class Writer {
   #bytes: Uint8Array
   #used = 0
 
-  /** Makes a writer that has room for `size` bytes to begin with, 64 at least. */
+  /** Makes a writer with room for `size` bytes, at least 64. */
   constructor(size: number) {
     this.#bytes = new Uint8Array(Math.max(64, size))
   }
@@ -135,7 +172,7 @@ export class Writer {
     this.#bytes[this.#used++] = rest
   }
 
-  /** Writes what another writer wrote. */
+  /** Appends the bytes of another writer. */
   append(bytes: Uint8Array): void {
     this.#makeRoom(bytes.length)
     this.#bytes.set(bytes, this.#used)
@@ -149,18 +186,18 @@ export class Writer {
     this.#bytes = grown
   }
 
-  /** Number of bytes that were written. */
+  /** Number of bytes written so far. */
   get length(): number {
     return this.#used
   }
 
-  /** All that was written: a view, good until the next `write`. */
+  /** Returns the bytes written so far, as a view that is valid until the next `write`. */
   bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#used)
   }
 }
 
-/** Reads all that a `Writer` wrote, at once: a call for each number would take several times as long. */
+/** Reads all integers that a `Writer` wrote. In one loop, since a call per integer would take several times as long. */
 export const readNumbers = (bytes: Uint8Array): Int32Array => {
   const numbers = new Int32Array(bytes.length)
   let count = 0

@@ -1,9 +1,9 @@
 /**
- * Documents by doc id, postings by term and scope, totals by scope: BM25 over exactly what is in sight.
+ * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents in sight.
  *
- * A document is seen while `until` lies beyond the view's `at`: it expires then, and one that was removed has −Infinity.
- * Lists and totals of a scope without dead or expired documents are right as they stand; else they are counted by walking.
- * Removing leaves a tombstone; `compacted` makes a copy without.
+ * A document is in sight if its `until`, the time at which it expires, is later than the view's `at`; a removed document has −Infinity.
+ * Document frequencies and totals of a scope without removed or expired documents are stored; those of other scopes are counted by a
+ * scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
@@ -14,49 +14,49 @@ import { leastScore, type Passing, PostingsCursor, type Reader } from "./Impacts
 import { encoding, type IndexParts, scopesIn } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
 import type { TermMasks } from "./TermMasks.ts"
-/** The documents in sight. Good until the index changes. */
+/** The documents in sight of a viewer. Valid until the index changes. */
 export interface View {
-  /** `undefined`: every scope. */
+  /** Numbers of the visible scopes; `undefined` for every scope. */
   readonly scopes: ReadonlyArray<number> | undefined
-  /** Epoch ms; −Infinity sees what is expired too. */
+  /** Time in epoch ms; −Infinity to see expired documents too. */
   readonly at: number
-  /** Number of documents, and their lengths together. */
+  /** Number of documents in sight. `length` is the sum of their lengths. */
   readonly count: number
   readonly length: number
-  /** No list of these scopes has a posting that is not seen. */
+  /** Whether all postings of these scopes are of documents in sight. */
   readonly whole: boolean
 }
 
-/** Documents of an index that remembers no numbers: a vault may have an index for each of thousands of tenants. */
+/** Number of documents below which `#known` is not kept, to save memory: a vault may have an index for each of thousands of tenants. */
 const small = 256
 
-/** Documents by the terms that they hold. */
+/** Finds and scores the documents that contain given terms. */
 export class InvertedIndex {
   live = 0
-  /** Documents that were removed. */
+  /** Number of removed documents whose tombstones remain. */
   removed = 0
   readonly until = float64()
-  /** Doc ids, in no order that means anything. The first `matched` are those of the last `match` or `everything`. */
+  /** The first `matched` entries are the doc ids that the last `match` or `everything` listed, in any order. */
   readonly matches = int32()
   matched = 0
-  /** Scores by doc id; 0 but for the matches. */
+  /** Scores by doc id; 0 for a document that does not match. */
   readonly scores = float64()
-  /** Number of documents that match, and are `passing`. Only those are in `matches` that have at least the score `reach`. */
+  /** Number of matches that are `passing`. `matches` lists only those with a score of at least `reach`. */
   found = 0
   passing: Passing | undefined
   reach = leastScore
-  /** Whether so many documents match that `clear` takes the score of each, listed or not. */
+  /** Whether so many documents match that `clear` resets the scores of all documents, not only of listed ones. */
   isDense = false
   #masks: TermMasks | undefined
-  // the last `match` left these, by term of the question
+  // results of the last `match`, by term of the query
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
   slope = 0
-  /** −1: no document ever had the term. */
+  /** Numbers of the query's terms; −1 for a term that no document ever contained. */
   readonly #asked: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
-  /** Counts by term; 0 but while a document is added. */
+  /** Codes of postings (see `Postings`) by term, while a document is added; else all 0. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
@@ -71,13 +71,13 @@ export class InvertedIndex {
   #known:
     | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: GrowableArray<Int32Array> }
     | undefined
-  // all scopes together; `soonest` is never later than the first expiry
+  // sum of lengths, and lower bound of the first expiry, over all scopes
   #totalLength = 0
   #totalSoonest = Infinity
 
   /**
-   * The doc id: above every earlier one of the scope. `until`: epoch ms, or Infinity. `learned`: further tokens, by their numbers in a
-   * vocabulary.
+   * Adds a document and returns its doc id, which is greater than every earlier one of its scope. It expires at `until`, epoch ms or
+   * Infinity. `learned` has further tokens, as numbers of a vocabulary.
    */
   add(
     scope: MemoryScope,
@@ -94,7 +94,7 @@ export class InvertedIndex {
       length += counted
       for (let i = 0; i < numbers.length; i++) {
         const number = numbers[i]!
-        let term = known.data[number]! - 1 // NaN beyond its end
+        let term = known.data[number]! - 1 // NaN beyond the end of `known`
         if (!(term >= 0)) {
           term = postings.termOf(vocabulary.termOf(number))
           known.set(number, term + 1)
@@ -118,13 +118,13 @@ export class InvertedIndex {
     return doc
   }
 
-  /** The same of terms that were counted before: each with twice its occurrences, plus 1 where it is a whole tag. */
+  /** Adds a document from terms that were counted before, in alternation with their codes (see `Postings`). */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
     const doc = this.#place(this.#docIn(number), number, length, until)
     for (let i = 0; i < terms.length; i += 2) {
-      const term = this.#postings.termOf(terms[i] as string) // terms and counts take turns
-      this.#codes.set(term, 0) // room for the term
+      const term = this.#postings.termOf(terms[i] as string) // terms and codes alternate
+      this.#codes.set(term, 0) // makes room for the term
       this.#postings.push(this.#postings.list(term, number), doc, terms[i + 1] as number)
     }
     return doc
@@ -172,24 +172,24 @@ export class InvertedIndex {
     return view
   }
 
-  /** Doc ids given to scopes: see `ScopeDocs`. */
+  /** Number of doc ids that are assigned or reserved: see `ScopeDocs`. */
   get docs(): number {
     return this.#places.end
   }
 
-  /** The number that a document's scope has in a view. */
+  /** Returns the number of a document's scope, as in `View.scopes`. */
   scopeOf(doc: number): number {
     return this.#scope.data[doc]!
   }
 
   readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
 
-  /** The numbers of scopes by doc id, and how many scopes there are. */
+  /** The number of the scope of each doc id, and the number of scopes. */
   get scopeColumn(): readonly [numbers: Int32Array, count: number] {
     return [this.#scope.data, this.#scopes.all.length]
   }
 
-  /** Number of terms. */
+  /** Returns the number of terms of a document. */
   lengthOf(doc: number): number {
     return this.#length.data[doc]!
   }
@@ -199,7 +199,7 @@ export class InvertedIndex {
     return (doc) => this.until.data[doc]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[doc]!))
   }
 
-  /** Every document that is seen, in no order that means anything. Cost: the documents of the view's scopes. */
+  /** Iterates over the documents in sight, in any order. Scans the documents of the view's scopes. */
   *seen({ at, scopes }: View): Iterable<number> {
     const { docs, until: { data: until } } = this
     if (scopes === undefined) { for (let doc = 0; doc < docs; doc++) if (until[doc]! > at) yield doc }
@@ -210,7 +210,7 @@ export class InvertedIndex {
     }
   }
 
-  /** Matches every document that is seen, with score 1. `clear` before the next. */
+  /** Matches every document in sight, with score 1. Call `clear` before the next match. */
   everything(view: View): void {
     for (const doc of this.seen(view)) {
       this.scores.data[doc] = 1
@@ -218,7 +218,7 @@ export class InvertedIndex {
     }
   }
 
-  /** The occurrences in a document of each term of the last `match`. Cost: the logarithm of the term's documents, each. */
+  /** Returns how often each term of the last `match` occurs in a document. Cost: a binary search per term. */
   frequenciesIn(doc: number): ReadonlyArray<number> {
     return this.#asked.map((term) => {
       const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[doc]!)
@@ -227,10 +227,10 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents that hold any of the terms, and lists those that reach a score: at first all. Where the view is not `whole`,
-   * some may not be seen. `clear` before the next. `masks`: takes the masks of the matches, too. `reader` is told of each scope once its matches
-   * are scored, and where those begin that are listed: the last ones, of which it may drop some by `drop` and `matched`. Returns the
-   * score to be reached from then on, no less than before; where few match, all are listed all the same, and `passing` is not read.
+   * Scores the documents that contain any of the terms, and lists in `matches` those that reach `reach`, at first all. If the view is not
+   * `whole`, some may be out of sight. Call `clear` before the next match. Writes to `masks` which terms each match contains. Calls
+   * `reader.read` after each scope, with the position in `matches` of the scope's first one; it may drop some by `drop` and `matched`, and
+   * returns the new `reach`, not below the old one. If few documents match, all are listed nevertheless, and `passing` is not called.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, reader?: Reader): void {
     this.#masks = masks
@@ -271,7 +271,7 @@ export class InvertedIndex {
     })
   }
 
-  /** Lists all matches, or those that have at least such a score, unless they are listed. */
+  /** Lists all matches, or those with a score of at least `least`, unless they are listed already. */
   gather(least = leastScore): void {
     if (least >= this.reach) return
     this.reach = least
@@ -280,7 +280,7 @@ export class InvertedIndex {
     for (let doc = 0; doc < docs; doc++) if (scores[doc]! >= least) matches[this.matched++] = doc
   }
 
-  /** Takes the score and the masks of a match that is not to be one. */
+  /** Resets the score and the mask of a match, so that it no longer is one. */
   drop(doc: number): void {
     this.scores.data[doc] = 0
     this.#masks?.forget(doc)
@@ -299,7 +299,7 @@ export class InvertedIndex {
     for (const each of [this.documentFrequencies, this.weights, this.#asked]) each.length = 0
   }
 
-  /** A copy without tombstones, and the doc ids that are left: the n-th is doc id n of the copy. */
+  /** Returns a copy without tombstones, and the old doc ids that it keeps: `kept[n]` has doc id n in the copy. */
   compacted(): { readonly index: InvertedIndex; readonly kept: Int32Array } {
     const index = new InvertedIndex()
     const kept = new Int32Array(this.live)
@@ -322,12 +322,12 @@ export class InvertedIndex {
     return { index, kept }
   }
 
-  /** Makes the postings small until they are asked for: those of a term are unpacked when they are. Cost: all postings. */
+  /** Packs all postings, to save memory. The postings of a term are unpacked when they are first used. Cost: all postings. */
   pack(): void {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes these documents, in steps beside which others may come and go. `order`: their doc ids, those of a scope as they came. */
+  /** Encodes the documents `order`, in steps between which the index may change. Doc ids of the same scope must ascend in `order`. */
   encode(order: Int32Array) {
     const docs = new Int32Array(this.docs).fill(-1)
     order.forEach((doc, number) => docs[doc] = number)
@@ -336,9 +336,9 @@ export class InvertedIndex {
     return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores what `encode` gave, with the doc ids of its documents in their order; `untils` in that order. */
-  static *decode({ bytes, columns, head }: IndexParts, untils: ReadonlyArray<number>) {
-    const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // `encode` wrote it
+  /** Restores an encoded index, and returns the doc ids of its documents in the order of `encode`; `untils` are in that order, too. */
+  static *decode({ bytes, columns, head, names: [terms = []] }: IndexParts, untils: ReadonlyArray<number>) {
+    const scopes = head as ReadonlyArray<MemoryScope> // `encode` wrote it
     const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
@@ -350,11 +350,11 @@ export class InvertedIndex {
       order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, untils[n]!)
       if ((n & 4_095) === 4_095) yield 12_288
     }
-    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
+    index.#postings = yield* Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
     return { index, order }
   }
 
-  /** Terms by their numbers in a vocabulary, plus 1; 0: not known yet. Of a small index they are found anew each time. */
+  /** Returns the map from numbers of a vocabulary to terms plus 1 (0: not known yet). A small index does not keep the map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }
@@ -368,12 +368,12 @@ export class InvertedIndex {
     const before = this.docs
     const doc = this.#places.next(scope)
     this.#grow()
-    this.until.data.fill(-Infinity, before, this.docs) // those that wait are not seen
+    this.until.data.fill(-Infinity, before, this.docs) // reserved doc ids are out of sight
     return doc
   }
 
   #grow(): void {
-    if (this.matches.data.length > this.docs) return // one more, which `Impacts` write to
+    if (this.matches.data.length > this.docs) return // keeps room for one more entry, which `Impacts` writes to
     for (const column of [this.until, this.scores, this.matches]) column.set(this.docs, 0)
   }
 

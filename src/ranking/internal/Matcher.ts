@@ -1,6 +1,7 @@
 /**
- * The records of an index by doc id, and what finds and ranks them: postings, the order of time, candidates. It needs of a record
- * what an `Outline` says, so that the texts may lie in memory, as those of `MemoryIndex`, or in a database.
+ * Finds and ranks the records of an index: combines the inverted index, the filter columns, the order by recency and the ranking of
+ * candidates, all by doc id. Needs only the `Outline` of a record, so the texts may be in memory (`MemoryIndex`) or in a database
+ * (`OutlineIndex`).
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -10,6 +11,7 @@ import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Ret
 import type { Tokenizer } from "../Tokenizer.ts"
 import { byWords, CandidateRanker } from "./CandidateRanker.ts"
 import { narrow } from "./DocIds.ts"
+import type { Steps } from "./IndexCodec.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, type ColumnFilter, Columns, isLong, type Outline } from "./Outline.ts"
 import type { QuestionRanker } from "./Ranker.ts"
@@ -17,42 +19,41 @@ import { RecencyIndex } from "./RecencyIndex.ts"
 import type { ScoreBound } from "./ScoreBound.ts"
 import { bestThat, choose, firstLook, MatchCollector, type Pool, poolOf, sampleOf } from "./Selection.ts"
 
-/** Parts of a matcher. */
+/** Options of a `Matcher`. */
 export interface Options<R extends Outline> {
-  /** Makes the words of a passage. */
+  /** Tokenizer for the passages of long records. */
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
-  /** Whether a record passes a filter, validity aside. */
+  /** Whether a record passes a filter, except for its validity. */
   readonly passes: (asked: Asked, record: R) => boolean
-  /** Whether records hold all of their metadata: then a condition on it is asked once for those that have the same. Default false. */
+  /** Whether records have all of their metadata, so that it can be grouped (`MetadataGroups`). Default false. */
   readonly hasMetadata?: boolean | undefined
-  /** Returns the texts of a long record, to rank it by its passages; `undefined`: they are not at hand. */
+  /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Number of matches up to which each is looked at, so that those that pass are counted exactly. Default 2,048. */
+  /** Number of matches up to which the filter is evaluated for each, so that the count is exact. Default 2,048. */
   readonly examined?: number | undefined
 }
 
 /** The records that are in sight and pass a filter. */
 export interface Seen {
   readonly has: (id: MemoryId) => boolean
-  /** All of them; `undefined`: they are too many to look at one by one. */
+  /** The ids of all these records; `undefined` if there are too many to list. */
   readonly few: ReadonlyArray<MemoryId> | undefined
 }
 
-/** The documents that may answer a question, and who may see them. */
+/** Finds and ranks the records of one index. */
 export class Matcher<R extends Outline> {
   readonly docs = new Map<MemoryId, number>()
-  // columns by doc id; they repeat what is asked of every match
   index = new InvertedIndex()
   #records: Array<R | undefined> = []
   #timeline = new RecencyIndex()
   #candidates: CandidateRanker
-  /** Number of records that more than words rank, by number of their scope; and of all scopes. */
+  /** Number of records that have a session or a speaker or are long, by number of the scope; and the sum over all scopes. */
   #special: Array<number> = []
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Number of matches up to which each is looked at. */
+  /** Number of matches up to which each is evaluated. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -62,10 +63,10 @@ export class Matcher<R extends Outline> {
     this.#candidates = this.#noCandidates()
   }
 
-  /** The record of a doc id that is not removed. */
+  /** Returns the record of a doc id that is not removed. */
   readonly recordOf = (doc: number): R => this.#records[doc]!
 
-  /** Records that are not removed, in the order of their doc ids. */
+  /** The records that are not removed, in the order of their doc ids. */
   get records(): ReadonlyArray<R> {
     return this.#records.filter((record) => record !== undefined)
   }
@@ -75,7 +76,7 @@ export class Matcher<R extends Outline> {
     return doc === undefined ? undefined : this.#records[doc]
   }
 
-  /** Takes a record that the inverted index has just added at this doc id. */
+  /** Adds a record. The caller has just added it to the inverted index, which returned this doc id. */
   add(doc: number, record: R): void {
     this.docs.set(record.id, doc)
     this.#records[doc] = record
@@ -84,7 +85,12 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Returns whether the record was there. */
+  /** Sorts records that were added out of order by time, in steps; otherwise the next list does it at once. */
+  sorting(): Steps<void> {
+    return this.#timeline.sorting()
+  }
+
+  /** Removes a record; returns whether it was there. */
   remove(id: MemoryId): boolean {
     const doc = this.docs.get(id)
     if (doc === undefined) return false
@@ -97,7 +103,7 @@ export class Matcher<R extends Outline> {
     return true
   }
 
-  /** Makes all of it anew without the doc ids of removed records. */
+  /** Compacts the index: rebuilds all parts without the doc ids of removed records. */
   #compact(): void {
     const { index, kept } = this.index.compacted()
     const [before, docs] = [this.#records, Int32Array.from(this.docs.values())]
@@ -110,7 +116,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     kept.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // the order is that in which they came, which is mostly that of time
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` has the order of arrival, mostly that of recency
   }
 
   #noCandidates(): CandidateRanker {
@@ -128,18 +134,18 @@ export class Matcher<R extends Outline> {
     else this.#candidates.remove(doc, scope)
   }
 
-  /** Whether anything in sight may be of a session, have a speaker or be long. Cost: the scopes. */
+  /** Whether a record in sight may have a session or a speaker or be long. Cost: the number of scopes. */
   #hasSpecial({ scopes }: View): boolean {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes what tells whether doc ids pass a filter: by columns, and by the record where those do not tell. */
+  /** Makes the `ColumnFilter` of a call, which reads the record itself for what columns do not decide. */
   passing(asked: Asked): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(asked, this.index, (doc) => passes(asked, this.#records[doc]!))
   }
 
-  /** Orders records that are there: newest first, then by id. */
+  /** Orders records of the index: newest first, then by id. */
   readonly newestFirst = (a: MemoryId, b: MemoryId): number =>
     this.#timeline.newestFirst(this.docs.get(a)!, this.docs.get(b)!)
 
@@ -147,7 +153,7 @@ export class Matcher<R extends Outline> {
     return this.#options.factOf(this.recordOf(doc), this.index.lengthOf(doc))
   }
 
-  /** Oldest first; where the viewer sees much of what there is, what it does not see is among it. */
+  /** Returns the doc ids in sight, oldest first. If more than an eighth of the index is in sight, returns the doc ids of all records. */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
     if (view.count * 8 > index.live) return this.#timeline.all()
@@ -157,11 +163,11 @@ export class Matcher<R extends Outline> {
     return seen.sort((a, b) => this.#timeline.newestFirst(b, a))
   }
 
-  /** Finds the matches of a question, in one step: see `Retrieval`. */
+  /** Does `Retrieval.match` synchronously. */
   match(sight: Viewer.Sight, asked: Asked, question: Question): Matches {
     const { index } = this
     const view = index.view(sight)
-    // records that nothing but words ranks are in the order of their words
+    // no ranker if only words rank the records: without times in the query, and without sessions, speakers and long records
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
@@ -197,7 +203,7 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Ranks, weighs and cuts what the index has matched. */
+  /** Ranks, scores and selects the matches of the index. */
   #matchesOf(
     view: View,
     filter: ColumnFilter,
@@ -231,13 +237,13 @@ export class Matcher<R extends Outline> {
         rest,
         passes: filter.has,
         depth,
-        isAll: minScore > 0, // whether they reach it is seen by their ranks
+        isAll: minScore > 0, // `minScore` is compared with ranks, so every match needs one
         newestFirst,
         terms
       },
       ranker
     )
-    // each of a few is looked at
+    // a few matches are all scored, without bounds
     const scoreBound = pool.count > examined ? bound : undefined
     const scored = score &&
       ((doc: number, relevance: number) =>
@@ -273,13 +279,13 @@ export class Matcher<R extends Outline> {
       bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
       candidates: [...first, ...wanted].map(candidate),
-      // matches that are no candidates are found as well, further down
+      // `choose` saw the candidates only; the ranking also counts the other matches
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
       exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }
   }
 
-  /** The doc ids of ids that are in sight and pass, but for those known already. */
+  /** Returns the doc ids of the ids that are in sight and pass the filter, except those in `known`. */
   #docsOf(
     ids: ReadonlyArray<MemoryId>,
     known: ReadonlyArray<number>,
@@ -299,8 +305,8 @@ export class Matcher<R extends Outline> {
   }
 
   /**
-   * Tells which records are in sight and pass: any by id, and all of them as a list where they are few of what there is, or where a
-   * list is asked for. Good until the next change.
+   * Returns which records are in sight and pass the filter: as a predicate, and also as a list if fewer than an eighth of all records are
+   * in sight, or if `isListed`. Valid until the index changes.
    */
   seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
     const { index, docs } = this
@@ -318,7 +324,7 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Returns up to `limit` records that pass after a position, newest first, then by id. */
+  /** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. */
   page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
     if (asked.filter.forgotten === true) return [] // an index has no tombstones
     const { has: pass, isShut } = this.passing(asked)

@@ -1,48 +1,48 @@
 /**
- * Groups of records with the same metadata, by doc id: a condition on metadata is asked once for each group, so that few records are
- * read. Only small flat metadata is grouped, and only 1,023 different ones; the other records are of no group.
+ * Groups records with equal metadata, so that a condition on metadata is evaluated once per group instead of once per record. Only
+ * small, flat metadata is grouped, and at most 1,023 different values of it; the other records have no group.
  */
 import { type Filtered, matches as matching, type MemoryFilter } from "../../domain/MemoryFilter.ts"
 import { GrowableArray } from "./DocIds.ts"
 
-/** The group of records that are of none. */
+/** Group number of the records that have no group. */
 const none = 0
 const mostGroups = 1_024
-/** Most fields of metadata that is grouped, and the longest text in it, in UTF-16 units. */
+/** Largest number of fields of metadata that is grouped, and the longest name or text in it, in UTF-16 units. */
 const mostFields = 8
 const longest = 64
 
-/** A condition that a column tells. Good until the index changes. */
+/** A condition on records that have a value in a column. Evaluated once per value and cached. Valid until the index changes. */
 export interface ColumnTest {
-  /** Values by doc id, whole numbers. */
+  /** Values by doc id: numbers of groups or of scopes. */
   readonly column: Uint16Array | Int32Array
-  /** Verdicts by value: 0 not known yet, 1 passes, 2 does not. */
+  /** Cached result by value: 0 not evaluated yet, 1 passes, 2 does not pass. */
   readonly verdicts: Uint8Array
-  /** Whether some doc ids have the value 0, which stands for no group: each is asked for by itself. `undefined`: 0 is a value as any. */
+  /** Whether some doc ids have value 0, no group, which is evaluated for each doc id. `undefined` if 0 is a value like the others. */
   readonly hasLoners: boolean | undefined
   readonly isOf: (value: number, doc: number) => boolean
 }
 
-/** Asks for the verdict on a value: 1 or 2. */
+/** Evaluates the condition for a value, and caches the result: 1 passes, 2 does not pass. */
 export const verdictOf = ({ hasLoners, isOf, verdicts }: ColumnTest, value: number, doc: number): number => {
   const verdict = isOf(value, doc) ? 1 : 2
   if (value !== none || hasLoners === undefined) verdicts[value] = verdict
   return verdict
 }
 
-/** Whether a doc id passes a test. */
+/** Whether a doc id passes the condition. */
 export const passesTest = (test: ColumnTest, doc: number): boolean => {
   const value = test.column[doc]!
   return (test.verdicts[value]! || verdictOf(test, value, doc)) === 1
 }
 
-/** The groups of an index. */
+/** The metadata groups of an index. */
 export class MetadataGroups {
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  /** Fields for a filter to look at, by number of the group; of these it is given its metadata only. */
+  /** Stand-in for the records of each group, on which conditions on metadata are evaluated. */
   readonly #likes: Array<Filtered | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
-  /** Whether a record of no group was added. */
+  /** Whether a record without a group was added. */
   #hasLoners = false
 
   add(doc: number, record: Filtered): void {
@@ -64,8 +64,8 @@ export class MetadataGroups {
   }
 
   /**
-   * Makes the test of conditions, which asks `passes` about a record of no group. `undefined`: the conditions ask for more than
-   * metadata.
+   * Makes a column test of the conditions, which calls `passes` for a record without a group. Returns `undefined` if a condition is not
+   * on metadata.
    */
   test(where: NonNullable<MemoryFilter["where"]>, passes: (doc: number) => boolean): ColumnTest | undefined {
     if (!Object.keys(where).every((path) => path.startsWith("metadata."))) return undefined
@@ -83,7 +83,7 @@ export class MetadataGroups {
   }
 }
 
-/** Returns what a filter is given in place of the records of a group: one of them, with nothing that others may not have. */
+/** Makes the stand-in for the records of a group, on which a filter is evaluated: one of them, with only the `shared` tags or metadata. */
 export const likeOf = (
   { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,
   shared: Partial<Pick<Filtered, "tags" | "metadata">>
@@ -92,7 +92,7 @@ export const likeOf = (
   ...shared
 })
 
-/** Returns a key that metadata of the same fields and values shares; `undefined`: it is not grouped. */
+/** Returns a key that is equal for equal metadata; `undefined` if the metadata is too large or nested to be grouped. */
 const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
   const entries = Object.entries(metadata)
   return entries.length <= mostFields && entries.every(([name, value]) => name.length <= longest && isSmall(value))
@@ -100,7 +100,7 @@ const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
     : undefined
 }
 
-/** Whether a value is told apart from any other by its JSON, and is short. */
+/** Whether a value is short, and its JSON differs from that of every other value. */
 const isSmall = (value: unknown): boolean =>
   typeof value === "string"
     ? value.length <= longest

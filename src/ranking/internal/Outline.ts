@@ -1,14 +1,14 @@
 /**
- * Outlines: what ranking knows of a record before its texts are read, and the facts that it makes of that. What filters and weights
- * ask of every match lies in columns by doc id, so that few records are looked at:
+ * An outline is a record without its texts: the fields that are needed to filter and rank it. `Columns` keeps the fields that filters and
+ * weights read for every match in columns by doc id, so that few records are read:
  *
  * ```text
- * group        records alike in kind, tags, trust, and in whether they tell a feeling: a filter is asked once for each group
+ * group        number of a set of records with equal kind, tags and trust, all with or all without emotion: filtered once per group
  * validity     validAt, invalidAt
- * factors      importance, confidence
+ * factors      recency, importance, confidence
  * ```
  *
- * Beyond 65,535 groups a record is of none, and a filter is asked for each of these.
+ * There are at most 65,535 groups. Further records have no group, and are filtered one by one.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -23,24 +23,24 @@ import { type ColumnTest, likeOf, MetadataGroups, passesTest, verdictOf } from "
 import type { Form } from "./Ranker.ts"
 import { memoized, ScoreBound } from "./ScoreBound.ts"
 
-/** A record without its texts, as far as matching and ranking need it. A record is its own outline. */
+/** The fields of a record that matching and ranking need. A `MemoryRecord` is an outline, too. */
 export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "updatedAt" | "expiresAt"> {
   readonly body?: string | undefined
-  /** Length of the body, where the body is not at hand; in UTF-16 units. */
+  /** Length of the body in UTF-16 units, if the body is absent. */
   readonly size?: number | undefined
-  /** Default: read off the body. */
+  /** Form of the text. Default: computed from the body. */
   readonly form?: Form | undefined
-  /** `MemoryRecord.textHash`, where the body is not at hand. */
+  /** `MemoryRecord.textHash`, if the body is absent. */
   readonly hash?: string | undefined
 }
 
-/** Length of the body, in UTF-16 units. */
+/** Returns the length of the body, in UTF-16 units. */
 export const sizeOf = ({ body, size = 0 }: Pick<Outline, "body" | "size">): number => body?.length ?? size
 
-/** Whether the body has more than 2,000 UTF-16 units: such a record is ranked, and shown, by its best passage. */
+/** Whether the body has more than 2,000 UTF-16 units. Such a record is ranked by its best passage, which a search also returns. */
 export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeOf(record) > 2_000
 
-/** Returns the speaker of a record: its actor, else, of turns of earlier releases, its metadata's, else that of its scope. */
+/** Returns the speaker of a record: `source.actor`, else `metadata.actorId` (of earlier releases), else the `actorId` of the scope. */
 export const actorOf = (
   { metadata, scope, source }: Pick<Outline, "metadata" | "scope" | "source">
 ): string | undefined => {
@@ -48,7 +48,7 @@ export const actorOf = (
   return typeof said === "string" ? said : scope === MemoryScope.Global ? undefined : scope.actorId
 }
 
-/** The facts of a record whose texts are not at hand, read off its outline when asked: making one costs next to nothing. */
+/** A `Fact` over an outline. Its properties are getters, so that making one costs almost nothing. */
 export class OutlineFact implements Fact {
   readonly outline: Outline
   readonly length: number
@@ -100,7 +100,7 @@ export class OutlineFact implements Fact {
   }
 }
 
-/** The facts of a record in memory. */
+/** A `Fact` over a record in memory. */
 export class RecordFact extends OutlineFact {
   readonly record: MemoryRecord
 
@@ -114,31 +114,31 @@ export class RecordFact extends OutlineFact {
   }
 }
 
-/** The group of records that are of none. */
+/** Group number of the records that have no group. */
 const none = 0
 const mostGroups = 65_536
 
 interface Group {
-  /** Fields that its records have in common, for a filter to look at. */
+  /** A stand-in for the records of the group, on which a filter is evaluated. */
   readonly like: Filtered
   readonly isFelt: boolean
   /** Number of records that are not removed. */
   live: number
 }
 
-/** A filter, as far as columns tell. Good until the index changes. */
+/** The part of a filter that columns decide, and `rest`, which decides the other part. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
-  /** Times by which a record has to be valid, and still has to be. */
+  /** A record passes if its `validAt` is `#begun` or earlier, and its `invalidAt` later than `#ended`. */
   readonly #begun: number
   readonly #ended: number
   readonly #tests: ReadonlyArray<ColumnTest>
-  /** Every record that is not removed passes. */
+  /** Whether the columns exclude no record. */
   readonly isOpen: boolean
-  /** Tells whether no record passes. Cost: the groups. */
+  /** Returns true if certainly no record passes. Cost: the number of groups. */
   readonly isShut: () => boolean
-  /** Tells whether a doc id that has passed the columns passes the whole filter; `undefined`: it does. */
+  /** Returns whether a doc id that passes the columns passes the whole filter; `undefined` if all of these do. */
   readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
@@ -154,7 +154,7 @@ export class ColumnFilter {
     this.rest = rest
   }
 
-  /** Whether a doc id passes as far as columns tell. Cost: about 2 ns. */
+  /** Whether a doc id passes the columns. Cost: about 2 ns. */
   readonly passes = (doc: number): boolean => {
     if (!(this.#validAt[doc]! <= this.#begun && this.#invalidAt[doc]! > this.#ended)) return false
     for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, doc)) return false
@@ -162,8 +162,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Puts those of the doc ids between two places first that pass as far as columns tell, and returns where they end. Without a branch
-   * on what is mostly foreseen wrongly: doc ids that do not pass change places.
+   * Reorders `docs[from..end)` so that the doc ids that pass the columns come first, and returns the end of these. Swaps without a branch
+   * on the result, which the processor would mostly mispredict.
    */
   narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end
@@ -172,7 +172,7 @@ export class ColumnFilter {
     return kept
   }
 
-  /** Tells by groups which of so many doc ids pass, where one column tells it, and its groups are few. */
+  /** Returns which groups pass, if one column with few values decides alone; else `undefined`. `docs` is the number of doc ids. */
   byGroup(docs: number): Passing | undefined {
     const [test] = this.#tests
     if (test === undefined || this.#tests.length > 1 || this.#begun < Infinity || test.hasLoners !== false) {
@@ -181,7 +181,7 @@ export class ColumnFilter {
     const { column, verdicts } = test
     if (16 * verdicts.length > docs || !(column instanceof Uint16Array)) return undefined
     for (let value = none + 1; value < verdicts.length; value++) {
-      if (verdicts[value] === 0) verdictOf(test, value, 0) // a group tells without a doc id
+      if (verdicts[value] === 0) verdictOf(test, value, 0) // the doc id is not used for a group
     }
     return { groups: column, verdicts }
   }
@@ -218,28 +218,28 @@ export class ColumnFilter {
     (this.isOpen || this.passes(doc)) && (this.rest === undefined || this.rest(doc))
 }
 
-/** Columns of what filters and ranking ask of every record, by doc id. */
+/** Columns by doc id of the fields that filters and ranking read for every match. */
 export class Columns {
   readonly #validAt = float64()
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   /**
-   * The other factors of a score than its relevance: recency in epoch milliseconds, importance, confidence, and the number of the
-   * group. They lie side by side, since all are asked for at once, of doc ids far apart.
+   * Four numbers per doc id, the factors of a score besides the relevance: recency in epoch milliseconds, importance, confidence, and the
+   * number of the group. They are adjacent, so that reading them for a random doc id touches one cache line.
    */
   readonly #factors = float64()
-  /** Groups by number; `none` has no group. */
+  /** Groups by number; number 0 (`none`) is no group. */
   readonly #groups: Array<Group | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
-  /** No record becomes valid later than this, or ceases to be valid earlier. */
+  /** Latest `validAt` and earliest `invalidAt` of all records that were ever added. */
   #lastValid = -Infinity
   #firstInvalid = Infinity
-  /** No record has more. */
+  /** Highest importance and confidence of all records that were ever added. */
   #mostImportance = 0
   #mostConfidence = 0
   readonly #metadata: MetadataGroups | undefined
 
-  /** `hasMetadata`: whether records that are added hold all of their metadata. */
+  /** `hasMetadata`: whether the records that are added have all of their metadata, so that it can be grouped. */
   constructor(hasMetadata: boolean) {
     this.#metadata = hasMetadata ? new MetadataGroups() : undefined
   }
@@ -281,7 +281,7 @@ export class Columns {
     return number
   }
 
-  /** Makes the column filter of a query's filter. `passes`: tells whether a doc id passes the whole filter, validity aside. */
+  /** Makes the `ColumnFilter` of a call. `passes` returns whether a doc id passes the whole filter, except for its validity. */
   filter({ at: now, filter }: Asked, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
@@ -313,7 +313,7 @@ export class Columns {
         isOf: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // matches are counted by one column, as they are scored; else those by metadata are looked at, the most promising first
+    // metadata is a column test only if it is the only test, so that matches are counted while they are scored; else it is `rest`
     const isOnly = byMetadata?.hasLoners === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)
@@ -332,7 +332,7 @@ export class Columns {
     })
   }
 
-  /** Makes what tells the most that a score can be. */
+  /** Makes the upper bounds of scores with the given weights. */
   scoreBound(shares: Shares): ScoreBound {
     const { emotion, halfLifeOf } = shares
     const knownOf = memoized(halfLifeOf)
@@ -346,5 +346,5 @@ export class Columns {
   }
 }
 
-/** Clauses of a filter, beside `where`, that no column tells. */
+/** Fields of a filter, besides `where`, that no column decides. */
 const looked = ["ids", "createdAt", "validAt", "minImportance"] as const

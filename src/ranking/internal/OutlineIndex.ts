@@ -1,6 +1,6 @@
 /**
- * The index of records whose texts lie elsewhere, as in a database: each is kept as its words, counted, and its outline. It gives
- * the answers of `MemoryIndex`. What only a text can tell is asked for: passages of long records, and a `where`.
+ * An index of records whose texts are not in memory but in a database. It keeps the term counts and the outline of each record, and gives
+ * the same answers as `MemoryIndex`. Where it needs a text, for a passage of a long record or a `where`, it asks the caller for it.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -15,18 +15,18 @@ import { Matcher } from "./Matcher.ts"
 import { isLong, type Outline, OutlineFact } from "./Outline.ts"
 import { type Form, formOf } from "./Ranker.ts"
 
-/** Texts that were read so far, by id; `undefined`: there is no such record any more. */
+/** Records that the caller has read so far, by id; `undefined` for a record that no longer exists. */
 export type Texts = ReadonlyMap<MemoryId, MemoryRecord | undefined>
 
-/** Vectors that were read so far, by hash of the text; `undefined`: there is none any more. */
+/** Vectors that the caller has read so far, by hash of the text; `undefined` for a vector that no longer exists. */
 export type Vectors = ReadonlyMap<string, Float32Array | undefined>
 
-/** The answer, or the texts (by id) and vectors (by hash) that it still needs: read them, and ask the same question with them. */
+/** The answer to a call; or the records (by id) and vectors (by hash) that the caller must read before it makes the same call again. */
 export type Answer<A> =
   | { readonly _tag: "Answered"; readonly answer: A }
   | { readonly _tag: "Wanting"; readonly ids: ReadonlyArray<MemoryId>; readonly hashes: ReadonlyArray<string> }
 
-/** An outline as an index holds it. A class, so that V8 gives all instances one hidden class. */
+/** An outline as the index keeps it. A class, so that all instances share one hidden class in V8. */
 class Indexed implements Outline {
   readonly id: Outline["id"]
   readonly scope: Outline["scope"]
@@ -45,7 +45,7 @@ class Indexed implements Outline {
   readonly size: Outline["size"]
   readonly form: Form
   readonly hash: string
-  /** Version at which the row was written. */
+  /** Version of the row's partition (`memory_partitions`) when the row was written. */
   readonly version: number
 
   constructor(packed: EncodedOutline, version: number, scope: Outline["scope"]) {
@@ -65,13 +65,13 @@ class Indexed implements Outline {
     this.invalidAt = packed.invalidAt
     this.expiresAt = packed.expiresAt
     this.size = packed.size
-    this.form = forms[packed.form]! // three bits
+    this.form = forms[packed.form]! // `decode` checked that the number has three bits
     this.hash = packed.hash
     this.version = version
   }
 }
 
-/** The facts of a record whose text may have been read already. */
+/** The `Fact` of a record whose text may be in memory. */
 class IndexedFact extends OutlineFact {
   declare readonly outline: Indexed
   readonly #known: (outline: Indexed) => MemoryRecord | undefined
@@ -82,26 +82,26 @@ class IndexedFact extends OutlineFact {
     this.#known = known
   }
 
-  /** The text, where it is at hand. It is kept once it was found, so that no answer changes while it is put together. */
+  /** The record, if it is in memory. Kept once found, so that it does not change while an answer is assembled. */
   get record(): MemoryRecord | undefined {
     return this.#record ??= this.#known(this.outline)
   }
 }
 
-/** An index of outlines and vectors. A question that needs texts or vectors first names those that its caller has to read. */
+/** An index of outlines and vectors. A call that needs texts or vectors first returns which ones the caller must read (`Answer`). */
 export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
   readonly #matcher: Matcher<Indexed>
-  /** Records that came since the words were packed. */
+  /** Number of records that were added since the postings were packed. */
   #unpacked = 0
-  // state of the question that is being answered
+  // state of the current call
   #texts: Texts = new Map()
   #wanted = new Set<MemoryId>()
   #hashes = new Set<string>()
   #passesBare: (record: Filtered) => boolean = () => true
 
-  /** `tokenizer`: the one by which words were counted. `known`: the texts that are at hand anyway, by outline. */
+  /** `tokenizer` is the one with which terms were counted. `known` returns a record that is in memory anyway. */
   constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
     this.#matcher = new Matcher({
       tokenizer,
@@ -120,7 +120,7 @@ export class OutlineIndex {
     return this.#matcher.docs.size
   }
 
-  /** Records that are held, any order. */
+  /** The outlines of all records, in any order. */
   get outlines(): ReadonlyArray<Indexed> {
     return this.#matcher.records
   }
@@ -129,7 +129,7 @@ export class OutlineIndex {
     return this.#matcher.get(id) !== undefined
   }
 
-  /** Adds what `encode` made of a record, written at a version. Replaces the one of the same id. Returns the id. */
+  /** Adds a record in the form that `encode` returned, or replaces the record with its id. Returns the id. */
   add(encoded: string, version: number): MemoryId {
     const { length, packed, terms } = decode(encoded)
     this.remove(packed.id)
@@ -137,32 +137,33 @@ export class OutlineIndex {
     const doc = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
     this.#unpacked++
-    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // one object for all of a scope
+    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // records of a scope share its object
     return packed.id
   }
 
   remove(id: MemoryId): void {
     const { index } = this.#matcher
     this.#matcher.remove(id)
-    if (this.#matcher.index !== index) this.#unpacked = this.size // it was made anew without removed records, unpacked
+    if (this.#matcher.index !== index) this.#unpacked = this.size // the matcher compacted its index, which unpacked all postings
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Packs all words if 1,000 records, and half of all, came since the last time: so each record pays for a few postings. */
+  /** Packs all postings if at least 1,000 records, and half of all, were added since the last time, so that its cost is amortised. */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0
     this.#matcher.index.pack()
   }
 
-  /** Returns the dimensions of the vectors that are held of a model; `undefined`: none is. */
+  /** Returns the number of dimensions of a model whose vectors are kept; `undefined` for another model. */
   dimensions(model: string): number | undefined {
     return this.#vectors.get(model)?.dimensions
   }
 
   /**
-   * Returns the records whose vector of a model is not held, each with the hash of its text, the library's own left out. The first
-   * call begins to keep vectors of the model; `attach` ignores those of other models. Cost: all records; later those without a vector, the library's own included.
+   * Returns the ids of the records without a vector of the model, with the hashes of their texts; without the library's own rows. After
+   * the first call for a model, its vectors are kept; `attach` ignores vectors of other models. Scans all records at the first call, and
+   * the records without a vector, the library's own included, at later ones.
    */
   lacking(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
@@ -177,7 +178,7 @@ export class OutlineIndex {
     })
   }
 
-  /** Adds the vector of a text to a record that has none of the model here. Nothing where the record has another text by now. */
+  /** Adds the vector of a record that has none of the model here. Does nothing if the record has another text by now. */
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
@@ -251,19 +252,19 @@ export class OutlineIndex {
   }
 }
 
-/** Records whose words are worth packing: they take about 1 MB. */
+/** Number of unpacked records from which postings are packed: they take about 1 MB. */
 const packedFrom = 1_000
 
-/** A record as `encode` made it. */
+/** A record as `encode` encodes it. */
 interface IndexedWords {
-  /** Number of terms. */
+  /** Number of terms of the text. */
   readonly length: number
-  /** Each term, followed by twice its occurrences, plus 1 where it is a whole tag. */
+  /** Terms and codes in alternation. The code is twice the number of occurrences, plus 1 if the term is a whole tag. */
   readonly terms: ReadonlyArray<string | number>
   readonly packed: EncodedOutline
 }
 
-/** Encodes the words and the outline of a record as JSON. */
+/** Encodes the term counts and the outline of a record as JSON. */
 export const encode = (record: MemoryRecord, terms: ReadonlyMap<string, number>, length: number): string => {
   const {
     body,
@@ -317,10 +318,10 @@ type EncodedOutline = Omit<Outline, "tags" | "data" | "metadata" | "form" | "has
 }
 
 const decode = (encoded: string): IndexedWords => {
-  // `encode` made it of these types
+  // the cast: `encode` wrote values of these types
   const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, EncodedOutline]
   const { form, hash, id, kind, scope, source } = packed
-  // a damaged row may lack these, and ranking reads them unasked
+  // checks the fields that ranking reads without a check, since a damaged row may lack them
   if (
     typeof id !== "string" || typeof kind !== "string" || typeof hash !== "string" || forms[form] === undefined ||
     typeof scope !== "object" && scope !== Global || scope === null || typeof source !== "object" ||
@@ -329,7 +330,7 @@ const decode = (encoded: string): IndexedWords => {
   return { length, terms, packed }
 }
 
-/** Returns one object for all records whose source says the same but for a turn of a conversation, since most do. */
+/** Returns one shared object for equal sources, to save memory. Does not share sources with a session, actor or sequence. */
 const shared = (source: Outline["source"]): Outline["source"] => {
   const { actor, origin, sequence, session, trust } = source
   if (session !== undefined || actor !== undefined || sequence !== undefined) return source

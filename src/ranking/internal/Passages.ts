@@ -1,34 +1,35 @@
 /**
- * Passages: a long body in pieces of a few sentences, so that the record is ranked, and shown, by the one that answers.
+ * Splits long bodies into passages of a few sentences. A long record is ranked by the passage that fits the query best, and a search
+ * returns that passage instead of the whole body.
  *
  * ```text
- * passage     paragraphs up to 600 characters together; a longer one is cut after a sentence, else between words
- * words(r)    BM25 of r, or nine tenths of that of its best passage with the summary and tags of r, if that is more
+ * passage     whole paragraphs, 600 characters at most; a longer paragraph is cut after a sentence, else between words
+ * words(r)    BM25 of r, or 0.9 times the BM25 of its best passage with the summary and tags of r, whichever is higher
  * ```
  *
- * Only long records have passages (`isLong`).
+ * Only long records have passages (`isLong`: a body of more than 2,000 UTF-16 units).
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { buildDoc, type Doc, explain } from "../Bm25.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
 
 /** Greatest length of a passage, in UTF-16 units. */
-const wanted = 600
-/** Weight of a passage beside a record of its own: one of many matches a question more easily by chance. */
-const worth = 0.9
+const maxLength = 600
+/** Factor by which the score of a passage is reduced: the best of many passages matches a query more easily by chance. */
+const passageFactor = 0.9
 
-/** Place of a passage in the body, in UTF-16 units. */
+/** The range of a passage in the body, in UTF-16 units. */
 export interface Passage {
   readonly start: number
   readonly end: number
 }
 
-/** Cuts a body into passages, in their order; white space between them belongs to none. */
+/** Returns the passages of a body, in order, without the white space between them. */
 export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   const passages: Array<Passage> = []
   let start = body.search(/\S/)
   while (start >= 0 && start < body.length) {
-    const end = start + cut(body.slice(start, start + wanted + 1))
+    const end = start + cut(body.slice(start, start + maxLength + 1))
     const trimmed = start + body.slice(start, end).trimEnd().length
     passages.push({ start, end: trimmed })
     const next = body.slice(end).search(/\S/)
@@ -37,18 +38,18 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   return passages
 }
 
-/** Length of the first passage of a text, of which it is given a character more than a passage may have. */
+/** Returns the length of the first passage of a text. `text` needs at most one character more than the longest passage. */
 const cut = (text: string): number => {
-  if (text.length <= wanted) return text.length
+  if (text.length <= maxLength) return text.length
   for (const end of ends) {
     const last = Array.from(text.matchAll(end), ({ 0: mark, index }) => index + mark.length).findLast((at) =>
-      at <= wanted
+      at <= maxLength
     )
-    if (last !== undefined && last > wanted / 4) return last
+    if (last !== undefined && last > maxLength / 4) return last
   }
-  return isHigh(text.charCodeAt(wanted - 1)) ? wanted - 1 : wanted
+  return isHigh(text.charCodeAt(maxLength - 1)) ? maxLength - 1 : maxLength
 }
-/** The ends of paragraphs, of sentences, of lines, of words. */
+/** Match the places where a passage may end, the preferred first: after a paragraph, a sentence, a line, a word. */
 const ends = [/\n[ \t]*\n/g, /[.!?…](?=["'”’)\]]*\s)["'”’)\]]*|[。！？]/g, /\n/g, /\s/g]
 const isHigh = (code: number): boolean => code >= 0xd800 && code <= 0xdbff
 
@@ -73,10 +74,10 @@ const bestOf = (passages: ReadonlyArray<Read>, weights: Weights, slope: number) 
   return best
 }
 
-/** Characters of bodies whose passages are kept, those that were asked for last. */
-const room = 2_000_000
+/** Size of the cache of passages: the total length of the bodies, in UTF-16 units. */
+const cacheSize = 2_000_000
 
-/** The passages of long records, read when they are asked for. */
+/** Computes the passages of long records when they are needed, and caches those of the most recently used records. */
 export class Passages {
   readonly #tokenizer: Tokenizer
   readonly #read = new Map<MemoryRecord, ReadonlyArray<Read>>()
@@ -86,19 +87,19 @@ export class Passages {
     this.#tokenizer = tokenizer
   }
 
-  /** Returns those of a tokenizer: all that use it share them. */
+  /** Returns the instance for a tokenizer, which everything that uses the tokenizer shares. */
   static of(tokenizer: Tokenizer): Passages {
     const known = all.get(tokenizer) ?? new Passages(tokenizer)
     all.set(tokenizer, known)
     return known
   }
 
-  /** Returns what the best passage of a record is worth, beside the BM25 of records. */
+  /** Returns the reduced score of the best passage of a record, comparable with the BM25 of whole records. */
   score(record: MemoryRecord, weights: Weights, slope: number): number {
-    return worth * bestOf(this.#passagesOf(record), weights, slope).score
+    return passageFactor * bestOf(this.#passagesOf(record), weights, slope).score
   }
 
-  /** Returns the best passage of a record; the first of equals, `undefined` where none has a term. */
+  /** Returns the best passage of a record, the first one of equals; `undefined` if no passage contains a term. */
   best(record: MemoryRecord, weights: Weights, slope: number): Passage | undefined {
     return bestOf(this.#passagesOf(record), weights, slope).passage
   }
@@ -113,7 +114,7 @@ export class Passages {
     this.#read.set(record, passages)
     this.#held += record.body.length
     for (const oldest of this.#read.keys()) {
-      if (this.#held <= room || oldest === record) break
+      if (this.#held <= cacheSize || oldest === record) break
       this.forget(oldest)
     }
     return passages

@@ -1,18 +1,18 @@
 /**
- * Holders of a term: one list per term and exact scope, so that a viewer walks his own lists only.
+ * Posting lists: one list per term and exact scope, so that a query scans only lists of scopes that its viewer sees.
  *
  * ```text
  * terms   term → its number
- * firsts  per term   its first list, how many it has
- * heads   per list   TERM SCOPE NEXT COUNT AT     NEXT: the term's next list; AT: where in the arena
- * arena   per list   doc impact doc impact …     the number of a code and of the document's length: see `Impacts`
- *                                                 code = 2 · tf, plus 1 where the term is a whole tag
+ * firsts  per term   its first list, its number of lists
+ * heads   per list   TERM SCOPE NEXT COUNT AT     NEXT: the term's next list; AT: address in the arena
+ * arena   per list   doc impact doc impact …     impact: number of the pair of code and length of the document, see `Impacts`
+ *                                                 code = 2 · tf, plus 1 if the term is a whole tag
  * ```
  *
- * A list that is full moves to a block of twice the size; the old one is used again. A list is named by its offset in
- * `heads`. Nothing is taken out: `compacted` copies what is left.
+ * A list that is full moves to a block of twice the size, and its old block is freed. A list is identified by its offset in `heads`.
+ * Postings are never removed; `compacted` makes a copy without those of removed documents.
  *
- * What `decode` restores, and what `packed` keeps, stays packed until someone asks for a term: few of them are ever asked for.
+ * Lists that `decode` or `packed` returned stay packed until their term is first used, since most terms never are.
  */
 import { detached } from "../Tokenizer.ts"
 import { Arena, type GrowableArray, int32 } from "./DocIds.ts"
@@ -25,10 +25,10 @@ const NEXT = 2
 const COUNT = 3
 const AT = 4
 const stride = 5
-/** Stands for the first list of a term whose lists are still packed. */
+/** Value in `firsts` of a term whose lists are still packed. */
 const packed = -2
 
-/** The lists of all terms. */
+/** The posting lists of all terms. */
 export class Postings {
   readonly impacts = new Impacts()
   readonly #terms = new Map<string, number>()
@@ -36,23 +36,23 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
+  /** Hash table by term and scope, with open addressing, of all lists but the first of each term. An entry is a list plus 1. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
-  /** The table before that was full, until each of its entries is in the other, too; the first `#moved` of its places are. */
+  /** The previous hash table, while its entries are moved to `#table`; those of its first `#moved` slots have been moved. */
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
-  /** The doc ids that the numbers in `#packed` stand for. */
+  /** Doc ids of the documents that `#packed` numbers from 0; `undefined` if their numbers are the doc ids. */
   #order: Int32Array | undefined
-  /** Lengths of documents by doc id: of those with postings. */
+  /** Lengths of documents, by doc id. */
   readonly #lengths: GrowableArray<Int32Array>
 
   constructor(lengths: GrowableArray<Int32Array>) {
     this.#lengths = lengths
   }
 
-  /** Numbers are dense, from 0. */
+  /** Returns the number of a term, counted from 0; adds the term if it is new. */
   termOf(text: string): number {
     const known = this.#terms.get(text)
     if (known !== undefined) return known
@@ -63,12 +63,12 @@ export class Postings {
     return term
   }
 
-  /** `undefined`: nobody ever held it. */
+  /** Returns the number of a term; `undefined` if no document ever contained it. */
   knownTerm(text: string): number | undefined {
     return this.#terms.get(text)
   }
 
-  /** The list of that term and scope; made where there is none. */
+  /** Returns the list of a term and scope; makes it if there is none. */
   list(term: number, scope: number): number {
     const found = this.find(term, scope)
     return found >= 0 ? found : this.#open(term, scope)
@@ -76,7 +76,7 @@ export class Postings {
 
   push(list: number, doc: number, code: number): void {
     const count = this.heads[list + COUNT]!
-    if ((count & (count - 1)) === 0) this.#move(list, count) // nothing, or a power of two: full
+    if ((count & (count - 1)) === 0) this.#move(list, count) // 0 or a power of two: the block is full
     const arena = this.arena(list)
     const at = this.at(list) + 2 * count
     arena[at] = doc
@@ -84,9 +84,9 @@ export class Postings {
     this.heads[list + COUNT] = count + 1
   }
 
-  /** −1: none. */
+  /** Returns the list of a term and scope; −1 if there is none. */
   find(term: number, scope: number): number {
-    const first = this.first(term) // may unpack the term, into heads that grow
+    const first = this.first(term) // must precede the read of `heads`, which unpacking may replace
     const { heads } = this
     if (first < 0 || heads[first + SCOPE] === scope) return first
     if (this.listsOf(term) === 1) return -1
@@ -94,7 +94,7 @@ export class Postings {
     return found < 0 && this.#full !== undefined ? findIn(this.#full, heads, term, scope) : found
   }
 
-  /** The term's first list; −1: none. */
+  /** Returns the first list of a term; −1 if there is none. */
   first(term: number): number {
     const first = this.#firsts.data[2 * term]!
     return first === packed ? this.#unpack(term) : first
@@ -103,18 +103,18 @@ export class Postings {
     if (this.#firsts.data[2 * term] === packed) this.#unpack(term)
     return this.#firsts.data[2 * term + 1]!
   }
-  /** The term's next list; −1 after the last. */
+  /** Returns the next list of the same term; −1 after the last. */
   next(list: number): number {
     return this.heads[list + NEXT]!
   }
   scopeOf(list: number): number {
     return this.heads[list + SCOPE]!
   }
-  /** Postings, dead ones included. */
+  /** Returns the number of postings of a list, those of removed documents included. */
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
-  /** Postings of documents whose time, by doc id, lies beyond another. Cost: the list. */
+  /** Returns the number of postings of documents whose `until` is later than `at`. Scans the list. */
   countOf(list: number, until: Float64Array, at: number): number {
     const arena = this.arena(list)
     let count = 0
@@ -123,16 +123,16 @@ export class Postings {
     }
     return count
   }
-  /** The array that a list lies in. Good until the next posting is added. */
+  /** Returns the array that contains a list. Valid until the next posting is added. */
   arena(list: number): Int32Array {
     return this.#arena.at(this.heads[list + AT]!)
   }
-  /** The place in that array at which a list begins. */
+  /** Returns the index in that array at which a list begins. */
   at(list: number): number {
     return this.#arena.from(this.heads[list + AT]!)
   }
 
-  /** The lists of a term in some scopes; `undefined`: in all. `isSeen`: whether a scope is among them. */
+  /** Returns the lists of a term in the given scopes; `undefined` for all scopes. `isSeen` returns whether a scope is one of these. */
   listsIn(
     term: number,
     scopes: ReadonlyArray<number> | undefined,
@@ -152,7 +152,7 @@ export class Postings {
     return lists
   }
 
-  /** The code of a document in a list; 0: it is not in it. Cost: the logarithm of the list. */
+  /** Returns the code of a document in a list; 0 if it is not in the list. Cost: a binary search. */
   codeIn(list: number, doc: number): number {
     const arena = this.arena(list)
     const at = this.at(list)
@@ -168,8 +168,8 @@ export class Postings {
   }
 
   /**
-   * Begins to encode the postings of now, in steps; postings may come meanwhile. `as`: how what is there is
-   * numbered, and without terms that nothing else has; default: all of it as it is.
+   * Encodes the present postings in steps, between which others may be added. `as` renumbers documents and scopes, and leaves out
+   * documents and terms without any other document. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -203,8 +203,8 @@ export class Postings {
       }
       if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
       work += 16
-      if (work < 65_536) continue
-      yield work >> 1 // a posting takes ten times as long until the code is compiled
+      if (work < 16_384) continue
+      yield work >> 1 // allows for code that is not compiled yet, which takes ten times as long per posting
       work = 0
     }
     return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }
@@ -214,7 +214,7 @@ export class Postings {
     const arena = this.arena(list)
     const from = this.at(list)
     let end = from + 2 * this.count(list)
-    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // doc ids that came since are the last
+    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // skips doc ids that were added since encoding began
     let count = (end - from) >> 1
     if (!isWhole) { for (let i = from; i < end; i += 2) if (numbers[arena[i]!]! < 0) count-- }
     if (count === 0) return
@@ -230,29 +230,32 @@ export class Postings {
     }
   }
 
-  /** Returns a copy whose lists take about a sixth of the memory. Cost: all lists. */
+  /** Returns a packed copy, whose lists take about a sixth of the memory. Cost: all lists. */
   packed(): Postings {
     const { lists, ...rest } = atOnce(this.encode())
-    return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a view would hold all that the writer has room for
+    return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // a copy, since the view keeps the writer's larger buffer
   }
 
-  /** Restores what `encode` returned, and keeps it. `order`: the doc id of each number; default: the same. Cost: the terms. */
-  static decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Postings {
+  /** Restores encoded postings, in steps, and keeps them packed. `order[n]` is the doc id of document n; default n. Cost: the number of terms. */
+  static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded
     postings.#packed = encoded
     postings.#order = order
     postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)).fill(packed))
-    for (let number = 0; number < terms.length; number++) postings.#terms.set(terms[number]!, number)
+    for (let number = 0; number < terms.length; number++) {
+      postings.#terms.set(terms[number]!, number)
+      if ((number & 1_023) === 1_023) yield 4_096
+    }
     return postings
   }
 
-  /** Takes the lists of a term out of the bytes. Returns the first; −1: none. */
+  /** Unpacks the lists of a term. Returns the first one; −1 if there is none. */
   #unpack(term: number): number {
     const firsts = this.#firsts.data
     firsts[2 * term] = -1
     firsts[2 * term + 1] = 0
-    const numbers = readNumbers(bytesOf(this.#packed!, term)) // a term is packed where something is
+    const numbers = readNumbers(bytesOf(this.#packed!, term)) // `#packed` is set, since the term is packed
     for (let next = 0; next < numbers.length;) {
       const list = this.#open(term, numbers[next]!)
       const count = numbers[next + 1]!
@@ -264,7 +267,7 @@ export class Postings {
     return firsts[2 * term]!
   }
 
-  /** Copies `count` postings, whose documents are written as distances, and returns where the next number stands. */
+  /** Copies `count` postings, whose doc ids are delta-encoded, to the arena. Returns the index in `numbers` after them. */
   #spread(numbers: Int32Array, from: number, place: number, count: number): number {
     const [arena, lengths, order] = [this.#arena.at(place), this.#lengths.data, this.#order]
     const at = this.#arena.from(place)
@@ -278,11 +281,11 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** A copy with doc ids and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
+  /** Returns a copy with ascending new numbers of doc ids and scopes. Leaves out doc ids with number −1, and terms without postings. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // room for all there was: growing would cost more than copying
-    for (let term = 0; term < this.#terms.size; term++) this.first(term) // none is packed any more
+    // allocates for all lists at once, since growing would cost more than copying; unpacks every term to know their number
+    for (let term = 0; term < this.#terms.size; term++) this.first(term)
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))
     for (const [text, term] of this.#terms) {
@@ -329,7 +332,7 @@ export class Postings {
     this.heads[list + AT] = place
   }
 
-  /** Enters a list into the table. A table that is full is moved into one of twice the size a few places at a time. */
+  /** Adds a list to the hash table. A full table is replaced by one of twice the size, into which each addition moves a few entries. */
   #enter(list: number): void {
     if (2 * ++this.#entries > this.#table.length) {
       this.#moveEntries(Infinity)
@@ -357,10 +360,10 @@ export class Postings {
   }
 }
 
-/** Places of a full table that are moved with each new entry: all are before the next table is full. */
+/** Number of slots of the previous hash table that each addition moves: enough to move all before the next table is full. */
 const placesAtATime = 16
 
-/** Returns the list of a term and scope that a table has; −1: none. */
+/** Returns the list of a term and scope from a hash table; −1 if there is none. */
 const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: number): number => {
   const mask = table.length - 1
   for (let i = hash(term, scope) & mask;; i = (i + 1) & mask) {
@@ -371,7 +374,7 @@ const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: numbe
 
 const bytesOf = ({ ends, lists }: Encoded, term: number): Uint8Array => lists.subarray(ends[term - 1] ?? 0, ends[term])
 
-/** The size of the block that a list of so many postings lies in: the next power of two. */
+/** Returns the size of the block for a list of `count` postings: the next power of two. */
 const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
 
 const grown = (array: Int32Array, length: number): Int32Array => {

@@ -1,14 +1,14 @@
 /**
- * Vectors in a quarter of their size, which say of each cosine within what bounds it lies; so that few have to be computed
- * and still none of the best is missed.
+ * Vectors quantised to 8 bits, a quarter of their size, from which lower and upper bounds of each cosine follow. So few exact cosines have
+ * to be computed, and none of the best is missed.
  *
  * ```text
- * x ≈ s·q                      a row of length 1 and its 8-bit numbers; e = |x − s·q|
- * y ≈ t·r                      the query likewise, by 16 bits; f = |y − t·r|
+ * x ≈ s·q                      a vector of length 1, its scale s and its 8-bit integers q; e = |x − s·q|
+ * y ≈ t·r                      the query, likewise with 16-bit integers; f = |y − t·r|
  * |x·y − s·t·(q·r)| ≤ e·|y| + |s·q|·f ≤ e + (1 + e)·f
  * ```
  *
- * by Cauchy and Schwarz. At 384 dimensions e is about .007.
+ * The last line follows from the Cauchy–Schwarz inequality. At 384 dimensions e is about .007.
  */
 import { float64, type TopKBounds } from "./DocIds.ts"
 
@@ -23,7 +23,7 @@ export class QuantizedVectors {
   #query: Int16Array
   #block: Int32Array
 
-  /** Makes an empty one; `undefined`: this machine has no such instructions or no room, or the dimensions are too many. */
+  /** Makes an empty set of vectors; `undefined` without WebAssembly SIMD or memory, or for more than 65,536 dimensions. */
   static make(dimensions: number): QuantizedVectors | undefined {
     const kernel = dimensions > 65_536 ? undefined : makeKernel()
     return kernel && new QuantizedVectors(dimensions, kernel)
@@ -44,7 +44,7 @@ export class QuantizedVectors {
     return this.#bytes.length
   }
 
-  /** Sets the vector of a doc id. `norm`: its length. `false`, and nothing changed: there is no room for more, ever. */
+  /** Sets the vector of a doc id; `norm` is its length. Returns false and changes nothing if the memory cannot grow any more. */
   set(doc: number, vector: Float32Array, norm: number): boolean {
     const at = this.#rowsAt + doc * this.#stride
     if (!this.#reserve(at + this.#stride)) return false
@@ -61,7 +61,7 @@ export class QuantizedVectors {
     this.#error.set(to, this.#error.data[from]!)
   }
 
-  /** Offers `count` of the doc ids, or the first `count` of all. Cost: reading them, 20 ns each at 384 dimensions. */
+  /** Offers the bounds of the first `count` of `docs`, or of doc ids 0..`count` − 1. Cost: 20 ns per vector of 384 dimensions. */
   offerBounds(
     vector: Float32Array,
     norm: number,
@@ -76,7 +76,7 @@ export class QuantizedVectors {
     const scales = this.#scale.data
     const errors = this.#error.data
     const dots = this.#block
-    const slack = query.error + 1e-9 // the arithmetic here rounds off less than 1e-9
+    const slack = query.error + 1e-9 // rounding errors of this computation are below 1e-9
     for (let from = 0; from < count; from += block) {
       const length = Math.min(block, count - from)
       for (let i = 0; i < length; i++) dots[i] = docs === undefined ? from + i : docs[from + i]!
@@ -108,14 +108,17 @@ export class QuantizedVectors {
   }
 }
 
-/** Rows at a time: what is computed of them is still in the cache when it is looked at. */
+/** Number of rows per call of the kernel, so that their dot products are still in the cache when they are read. */
 const block = 1_024
 const page = 65_536
 
-/** Bytes of a row: the dimensions, rounded up to a multiple of 16. */
+/** Returns the size of a row in bytes: the number of dimensions, rounded up to a multiple of 16. */
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
-/** Whole numbers up to `range` and their scale; and how far off they are, as a length. What pads a row stays 0. */
+/**
+ * Writes a vector as integers of at most `range` to `into`. Returns their scale, and the error: the length of the difference. Both are
+ * relative to the length of the vector. The padding of the row stays 0.
+ */
 const quantise = (
   vector: Float32Array,
   norm: number,
@@ -146,31 +149,31 @@ const quantise = (
 }
 
 /**
- * Dot products of one query of 16-bit numbers with many rows of 8-bit ones, by the SIMD instructions of WebAssembly.
- * Integers, so that the result is exact: rows times query must stay below 2³¹. Memory, in bytes:
+ * Computes dot products of a query of 16-bit integers with many rows of 8-bit integers, by the SIMD instructions of WebAssembly. The
+ * results are exact, provided that they stay below 2³¹. Layout of the memory, by address in bytes:
  *
  * ```text
- * 0     the query, 2 · stride      stride: numbers a row, a multiple of 16, zeros behind the last
- * at    row numbers, 4 each        replaced by the dot products, up to `end`
- * rows  the rows, stride each
+ * 0     the query, 2 · stride bytes      stride: integers per row, a multiple of 16, padded with zeros
+ * at    numbers of rows, 4 bytes each    replaced by the dot products, up to `end`
+ * rows  the rows, stride bytes each
  * ```
  */
 export interface DotKernel {
   readonly memory: {
     readonly buffer: ArrayBuffer
-    /** Grows by pages of 64 KiB; old views of the buffer are empty from then on. Throws a RangeError where there is no room. */
+    /** Grows the memory by pages of 64 KiB; earlier views of the buffer become empty. Throws a RangeError if there is no room. */
     readonly grow: (pages: number) => number
   }
-  /** Computes the dot products of at least one row: `at` is below `end`. */
+  /** Computes the dot products for the row numbers from `at` to `end`. `at` must be below `end`. */
   readonly dots: (at: number, end: number, rows: number, stride: number) => void
 }
 
-/** Makes a kernel with a memory of its own, of one page. `undefined`: this machine has no such instructions, or no room. */
+/** Makes a kernel with its own memory of one page; `undefined` if the machine has no WebAssembly SIMD, or no room. */
 export const makeKernel = (): DotKernel | undefined => {
   try {
     return compiled === undefined ? undefined : new compiled.Instance(compiled.module).exports
   } catch {
-    return undefined // too many memories: the address space is reserved for each
+    return undefined // no address space is left, which every memory reserves
   }
 }
 
@@ -180,7 +183,7 @@ interface Engine {
   readonly Instance: new(module: object) => { readonly exports: DotKernel }
 }
 
-/** The module as text: each line has the bytes, and what they say. */
+/** The WebAssembly module as text: each line has bytes in hexadecimal, and the instruction that they encode. */
 export const listing = `
 00 61 73 6d 01 00 00 00                          ; module, version 1
 01 08 01 60 04 7f 7f 7f 7f 00                    ; type (param i32 i32 i32 i32)
@@ -264,7 +267,7 @@ fd 1b 03                                         ; i32x4.extract_lane 3
 `
 
 const compiled = ((): (Engine & { readonly module: object }) | undefined => {
-  // the types of WebAssembly come with a browser's, which are not ours to ask for: hence `as`
+  // the cast: the types of WebAssembly are part of those of the DOM, which this library does not load
   const engine = Reflect.get(globalThis, "WebAssembly") as Engine | undefined
   const bytes = Uint8Array.from(
     listing.match(/\b[0-9a-f]{2}\b(?=[^;\n]*;)/g) ?? [],
@@ -279,6 +282,6 @@ const compiled = ((): (Engine & { readonly module: object }) | undefined => {
       module: new engine.Module(bytes)
     }
   } catch {
-    return undefined // a host may forbid code that is made while it runs
+    return undefined // a host may forbid code that is generated at run time
   }
 })()

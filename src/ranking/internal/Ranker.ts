@@ -1,15 +1,16 @@
 /**
- * The ranker: one linear sum over what is known of a record that a question may mean. Each share is explained.
+ * The ranker scores the candidates of a query (records that may answer it) by a weighted sum of features:
  *
  * ```text
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A record of no session has no turns around it: of the features that a conversation gives, and of those of a turn's form, it has
- * as much as its words have. Records of no session are therefore ordered by their words alone, but for speaker and times.
+ * A turn is a record of a session: one message of a conversation. A record without a session has no neighbouring turns: for the
+ * features of the conversation and of the form of a turn it gets the same value as for its words. So records without a session are
+ * ordered by their words only, apart from speaker and times.
  *
- * Weights: a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK, docs/retrieval.md. Held
- * to 0 or above, since each feature means what speaks for a record.
+ * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK, docs/retrieval.md. The
+ * fit constrains them to 0 or above, since every feature speaks in favour of a record.
  */
 import type * as Viewer from "../../domain/Viewer.ts"
 import { foldName } from "../Tokenizer.ts"
@@ -32,27 +33,27 @@ export type Feature =
   | "statement"
 /** Weight of each feature of the ranker. */
 export const weights = {
-  /** BM25 of the record, over the best. */
+  /** BM25 of the record, divided by the best BM25. */
   words: 3.07,
-  /** BM25 of the turns next to it, half of each, and of the ones beyond, a quarter of each; over the best. */
+  /** BM25 of the neighbouring turns, divided by the best BM25: half of those next to the turn, a quarter of those two away. */
   neighbours: 0.97,
-  /** The rarity of the terms that its session holds, of those of the question. */
+  /** Share of the query's terms that the session of the turn contains, weighted by the rarity of each term among the sessions. */
   session: 2.04,
-  /** BM25 of the turn before, where that is a question; over the best. */
+  /** BM25 of the previous turn if that is a question, divided by the best BM25. */
   reply: 1.54,
-  /** The rarity of the terms that it and the two turns before and after hold, of those of the question. */
+  /** Share of the query's terms that the turn and the two turns before and after it contain, weighted by the rarity of each term. */
   coverage: 2.76,
-  /** Whether the question names who said it. */
+  /** 1 if the query names the speaker of the record. */
   speaker: 2.01,
-  /** Whether it speaks in the first person, and the question names who said it. */
+  /** 1 if the record is in the first person and the query names its speaker. */
   firstPerson: 0.73,
-  /** Closeness of its time to one that the question names. */
+  /** Closeness of the record's `validAt` to a time that the query names. */
   date: 4.21,
-  /** Whether it names a time, where the question asks for one. */
+  /** 1 if the query asks for a time and the record names one. */
   time: 1.84,
-  /** The logarithm of its terms, up to 60. */
+  /** Logarithm of the number of terms of the turn, which is capped at 60. */
   length: 1.93,
-  /** Whether it is no question. */
+  /** 1 if the turn is not a question. */
   statement: 0.49
 } satisfies { readonly [Name in Feature]: number }
 
@@ -60,73 +61,73 @@ const features = Object.keys(weights) as ReadonlyArray<Feature> // the keys of t
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** Facts that a holder of records knows of one that a question may mean, bodies aside. */
+/** Properties of a candidate from which its features are computed. The source of records knows them without reading the body. */
 export interface Signals {
-  /** BM25; 0 where it shares no word with the question. */
+  /** BM25 of the record; 0 if it shares no term with the query. */
   words: number
-  /** Whether it is of a session; what follows up to `coverage` counts for those alone. */
+  /** Whether the record is a turn. `neighbours`, `session`, `reply` and `coverage` are valid for turns only. */
   isTurn: boolean
-  /** ½ of the BM25 of the turns next to it, ¼ of those two away. */
+  /** Half of the BM25 of the turns next to this one, plus a quarter of the BM25 of those two away. */
   neighbours: number
-  /** 0..1. */
+  /** Share of the query's terms that the session contains, weighted by rarity, 0..1. */
   session: number
-  /** BM25 of the turn before it, if that is a question. */
+  /** BM25 of the previous turn if that is a question, else 0. */
   reply: number
-  /** 0..1. */
+  /** Share of the query's terms that the turn and its neighbours contain, weighted by rarity, 0..1. */
   coverage: number
-  /** Whether one who is meant said it. */
+  /** Whether the query names the speaker of the record. */
   isSpeaker: boolean
   isQuestion: boolean
-  /** False, too, of one that nobody who is meant said. */
+  /** Whether the text is in the first person; computed only if `isSpeaker`, else false. */
   isFirstPerson: boolean
-  /** False, too, where the question asks for no time. */
+  /** Whether the text names a time; computed only if the query asks for a time, else false. */
   namesTime: boolean
   validAt: number
-  /** Number of terms. */
+  /** Number of terms of the text. */
   length: number
 }
 
-/** Ranking of candidates, read off the question where that is needed. */
+/** A ranker that is made from the query when it is first needed. */
 export interface LazyRanker {
-  /** Whether the question may name or ask for a time. Else records of no session and no speaker are in the order of their words. */
+  /** Whether the query may name a time or ask for one. If not, records without session and speaker are ordered by words only. */
   readonly isTimely: boolean
   readonly read: () => QuestionRanker
 }
 
-/** Demands of a question beside its words, as a holder of records needs them. */
+/** A ranker, and what a source of records must know about the query to gather candidates. */
 export interface QuestionRanker extends Ranker {
-  /** Whether the signals of candidates are wanted. */
+  /** Whether the source returns the signals of the candidates. */
   readonly isExplained: boolean
-  /** Words of the question that may be the first of a speaker's name, folded. */
+  /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns the speakers that are meant, of those in sight the first word of whose names is one of `words` or, from four letters
-   * on, a letter away from one. Names are folded, each once.
+   * Returns which of the given speakers the query names. The source passes the folded names of speakers in sight whose first word is
+   * one of `words` or, if it has four letters or more, differs from one in a single letter; without repetitions.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
-  /** Records without a speaker count as said by one that is meant where their scope has one of these ids: the viewer's own. */
+  /** Ids of the viewer, for a query in the first person: a record without a speaker counts as the viewer's if its scope has one. */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
-/** The weights of a query that the ranker heeds: of all that is not the words, and of what a conversation gives. */
+/** Weights of a query by which weights of features are multiplied: `ranker` for all but words, `conversation` for the conversation. */
 export interface Emphasis {
   readonly ranker: number
   readonly conversation: number
 }
 
-/** Ranks what a question may mean. */
+/** Computes the rank of candidates of one query. */
 export interface Ranker {
-  /** The times that the question names. */
+  /** The times that the query names. */
   readonly times: Times | undefined
-  /** Whether the question asks for a time. */
+  /** Whether the query asks for a time. */
   readonly isWhen: boolean
-  /** `best`: the best BM25 among the records that pass. */
+  /** Returns the rank of a candidate. `best` is the best BM25 of the records that pass the filter. */
   readonly rank: (signals: Readonly<Signals>, best: number) => number
-  /** The share of each feature in the rank; they add up to it. Those of no weight are left out. */
+  /** Returns what each feature adds to the rank. Leaves out features that add nothing. */
   readonly shares: (signals: Readonly<Signals>, best: number) => Readonly<Partial<Record<Feature, number>>>
 }
 
-/** Makes the ranker of a question that is asked at `now`, in epoch milliseconds. */
+/** Makes the ranker of a query that is asked at `now`, in epoch milliseconds. */
 export const make = (text: string, now: number, { conversation, ranker }: Emphasis): Ranker => {
   const times = timesIn(text, now)
   const isWhen = asksWhen(text)
@@ -150,21 +151,22 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
   return { times, isWhen, rank, shares }
 }
 
-/** Signs of a best match that it answers. Shares are 0..1. */
+/** Properties of the best match of a query from which `confidence` is computed. */
 export interface Evidence {
-  /** Rank of the best turn, not over anything; `undefined`: the best match is no turn. */
+  /** Rank of the best match, not divided by anything; `undefined` if the best match is not a turn. */
   readonly rank: number | undefined
-  /** Whether it is by a speaker that the question names, where it names one. */
+  /** Whether the query names the speaker of the best match; true if the query names no speaker. */
   readonly isMeant: boolean
-  /** The best BM25, over the most that the question could score. */
+  /** The best BM25 divided by the highest BM25 that a record could have for this query, 0..1. */
   readonly strength: number
-  /** Share of the question's weight that lies in terms which nothing in sight has. */
+  /** Share of the query's terms that no record in sight contains, weighted by inverse document frequency, 0..1. */
   readonly unknown: number
 }
 
 /**
- * Returns the probability that a question is answered: logistic, fitted on LoCoMo and REALTALK, without sessions and speakers for
- * what is no turn, with Cranfield. Half of the questions had no answer: category 5 of LoCoMo, and those of another conversation.
+ * Returns the probability that the best match answers the query. A logistic regression, fitted on LoCoMo and REALTALK; the variant for
+ * matches that are not turns was fitted on the same without sessions and speakers, and on Cranfield. Half of the questions had no
+ * answer: category 5 of LoCoMo, and questions about another conversation.
  */
 export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): number =>
   logistic(
@@ -174,7 +176,7 @@ export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): numb
   )
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x))
 
-/** Returns the value of each feature, 0..1; `neighbours` may be above 1, where several turns match well. */
+/** Returns the value of each feature, 0..1; `neighbours` may exceed 1 if several neighbouring turns match well. */
 export const valuesOf = (
   signals: Readonly<Signals>,
   best: number,
@@ -198,13 +200,16 @@ export const valuesOf = (
   }
 }
 
-/** Returns the weights that a query leaves, over what the words of a record of no session count for: its rank is their share. */
+/**
+ * Returns the weights of the features for an `Emphasis`. Divides them so that the words and all features of the conversation and of the
+ * form weigh 1 together: that is the weight of the words of a record without a session, which stand for all of these.
+ */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>
     feature === "words" ? 1 : inConversation.includes(feature) ? ranker * conversation : ranker
   const own = features.map((feature) => [feature, weights[feature] * factor(feature)] as const)
   const alone = own.reduce((sum, [feature, weight]) => ofWords.has(feature) ? sum + weight : sum, 0)
-  return Object.fromEntries(own.map(([feature, weight]) => [feature, weight / alone])) as typeof weights // every key
+  return Object.fromEntries(own.map(([feature, weight]) => [feature, weight / alone])) as typeof weights // the entries have every key
 }
 const ofWords: ReadonlySet<Feature> = new Set(["words", ...inConversation, ...ofForm])
 const normal = normalised(1, 1)
@@ -212,33 +217,33 @@ const normal = normalised(1, 1)
 const lengthOf = ({ length }: Signals): number => logarithms[Math.min(60, length)]!
 const logarithms = Float64Array.from({ length: 61 }, (_, n) => Math.log1p(n) / Math.log(61))
 
-/** The signs that a text shows without being understood. */
+/** Properties of the form of a text, which patterns recognise. */
 export interface Form {
   readonly isQuestion: boolean
   readonly isFirstPerson: boolean
   readonly namesTime: boolean
 }
 
-/** Reads the form of a text. */
+/** Computes the form of a text. */
 export const formOf = (body: string): Form => ({
   isQuestion: isQuestion(body),
   isFirstPerson: isFirstPerson(body),
   namesTime: namesTime(body)
 })
 
-/** The parts of `formOf`, for whoever needs one of them. */
+/** Whether a text ends with a question mark. */
 export const isQuestion = (body: string): boolean => {
   const end = body.trimEnd()
   return end.endsWith("?") || end.endsWith("？")
 }
-/** Whether a body speaks of its writer. */
+/** Whether a text contains a word of the first person, such as `I`, `my` or `we`. */
 export const isFirstPerson = (body: string): boolean => first.test(body)
 
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Reads a question: who and when it asks for. A speaker is named by the whole name or the first word of it, or, from four letters
- * on, by a word that is a letter away. First person means the viewer.
+ * Makes the ranker of a query, with the speakers that the query names. It names a speaker by the whole name, by its first word, or, if
+ * that has four letters or more, by a word that differs from it in one letter. The first person names the viewer.
  */
 export const questionRanker = (
   text: string,
@@ -271,10 +276,10 @@ const wordsOf = (text: string): ReadonlyArray<string> => {
 }
 const possessive = /['’]s?(?![\p{L}\p{N}])/gu
 
-/** Longest text that is searched for names, in UTF-16 units. */
+/** Longest query that is searched for names, in UTF-16 units; the rest is ignored. */
 const longest = 2_048
 
-/** Whether two words of at least four letters are one insertion, deletion or replacement apart. */
+/** Whether two words of at least four letters are equal or differ by one insertion, deletion or replacement. */
 export const isMisspelt = (a: string, b: string): boolean => {
   if (a.length < 4 || b.length < 4 || Math.abs(a.length - b.length) > 1) return false
   let at = 0

@@ -1,22 +1,25 @@
-/** The doc ids of an index in the order of their records' time. A doc id stays in it when its record is removed. */
+/** The doc ids of an index, sorted by `MemoryRecord.byRecency` of their records. Keeps the doc ids of removed records. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
+import type { Steps } from "./IndexCodec.ts"
 
-/** Number of doc ids out of order that become a run. */
+/** Number of doc ids added out of order from which they are sorted into a run; also the number merged per step. */
 const longest = 1_024
 
-/** The doc ids of one index. */
+/** The sorted doc ids of one index. */
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
-  /** Doc ids in order, oldest first: what comes is mostly newest, and is added at the end. */
+  /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
-  /** Doc ids that came out of order since `all`, the last ones; once there are many, they become a run. */
+  /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
   #late: Array<number> = []
-  /** Earlier ones, each run in order, and longer than the next: so that `all` has little left to do. */
+  /** Sorted runs of doc ids that were added out of order since the last merge. */
   readonly #runs: Array<Int32Array> = []
+  /** The merge of all runs, once it has begun. */
+  #merging: Steps<void> | undefined
 
   add(doc: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
     this.#recency.set(doc, recencyOf(record))
@@ -30,51 +33,78 @@ export class RecencyIndex {
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Every doc id, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
+  /** Returns every doc id, oldest first, removed ones included. Cost: merges late doc ids with those newer than the oldest of them. */
   all(): ReadonlyArray<number> {
-    if (this.#isSorted()) return this.#docs
     if (this.#late.length > 0) this.#endRun()
-    const late = this.#runs.reduceRight((late, run) => this.#merged(run, late))
-    this.#runs.length = 0
-    const oldest = late[0]!
+    if (this.#isSorted()) return this.#docs
+    const merging = this.#merging ??= this.#merge()
+    while (merging.next().done !== true);
+    return this.#docs
+  }
+
+  /** Merges the runs in steps, between which doc ids may be added, so that `all` has little left to do. */
+  *sorting(): Steps<void> {
+    while (this.#runs.length > 0 || this.#merging !== undefined) {
+      const { done, value } = (this.#merging ??= this.#merge()).next() // `all` may have run it to its end
+      if (done !== true) yield value
+    }
+  }
+
+  #isSorted(): boolean {
+    return this.#late.length + this.#runs.length === 0 && this.#merging === undefined
+  }
+
+  #endRun(): void {
+    this.#runs.push(Int32Array.from(this.#late.sort((a, b) => this.newestFirst(b, a))))
+    this.#late = []
+  }
+
+  /** Merges the runs in pairs, and the last one with the sorted doc ids, to which nothing is added meanwhile. */
+  *#merge(): Steps<void> {
+    for (let run = this.#runs.shift(); run !== undefined; run = this.#runs.shift()) {
+      const other = this.#runs.shift()
+      if (other !== undefined) {
+        this.#runs.push(yield* this.#merged(run, other))
+        continue
+      }
+      const newer = Int32Array.from(this.#docs.splice(this.#countBefore(run[0]!)))
+      yield newer.length >> 4
+      const all = yield* this.#merged(newer, run)
+      for (let at = 0; at < all.length; at++) {
+        this.#docs.push(all[at]!)
+        if (at % longest === longest - 1) yield longest >> 3
+      }
+    }
+    this.#merging = undefined
+  }
+
+  /** Returns how many of the sorted doc ids are older than a doc id. */
+  #countBefore(doc: number): number {
     let low = 0
     let high = this.#docs.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.newestFirst(this.#docs[middle]!, oldest) < 0) high = middle
+      if (this.newestFirst(this.#docs[middle]!, doc) < 0) high = middle
       else low = middle + 1
     }
-    for (const doc of this.#merged(Int32Array.from(this.#docs.splice(low)), late)) this.#docs.push(doc)
-    return this.#docs
+    return low
   }
 
-  #isSorted(): boolean {
-    return this.#late.length + this.#runs.length === 0
-  }
-
-  /** Makes a run of the late doc ids, and one of it and those before it that are not longer. */
-  #endRun(): void {
-    let run: Int32Array = Int32Array.from(this.#late.sort((a, b) => this.newestFirst(b, a)))
-    this.#late = []
-    for (let last = this.#runs.at(-1); last !== undefined && last.length <= run.length; last = this.#runs.at(-1)) {
-      run = this.#merged(last, run)
-      this.#runs.pop()
-    }
-    this.#runs.push(run)
-  }
-
-  #merged(one: Int32Array, other: Int32Array): Int32Array {
+  *#merged(one: Int32Array, other: Int32Array): Steps<Int32Array> {
     const all = new Int32Array(one.length + other.length)
-    const recency = this.#recency.data
-    for (let at = 0, i = 0, j = 0; at < all.length; at++) {
-      const later = recency[one[i]!]! - recency[other[j]!]! // NaN where one is through
-      const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
-      all[at] = isOther ? other[j++]! : one[i++]!
+    for (let at = 0, i = 0, j = 0; at < all.length;) {
+      const recency = this.#recency.data // it may have grown since the last step
+      for (const end = Math.min(all.length, at + longest); at < end; at++) {
+        const later = recency[one[i]!]! - recency[other[j]!]! // NaN where one is through
+        const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
+        all[at] = isOther ? other[j++]! : one[i++]!
+      }
+      yield 4 * longest
     }
     return all
   }
 
-  /** Returns how many of some doc ids, given oldest first, come after a position in the order of a page: newest first. */
+  /** Returns how many of `docs`, which are oldest first, come after a position of a page; a page is newest first. */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = docs.length

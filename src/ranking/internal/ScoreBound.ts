@@ -1,19 +1,19 @@
-/** The most that the score of a record can be, by columns, so that few records are looked at. */
+/** Computes upper bounds of the scores of records from columns of numbers, so that most records need not be read and scored. */
 import type { Shares } from "../Retrieval.ts"
 import { stride } from "./DocIds.ts"
 
-/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
+/** Returns the recency score of an age: `max(.1, ½^(age / half-life))`, both in ms; 1 for an age below 0. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
 
-/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
+/** Number of steps per half-life in the table `left`, whose entry is an upper bound of `fade` within that step. */
 export const steps = 128
 const lastStep = Math.ceil(steps * Math.log2(10)) + 1
 const left = Float64Array.from(
   { length: lastStep + 1 },
-  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // the margin covers rounding of powers
 )
 
-/** Makes a function that is asked once for each name. */
+/** Caches the results of a function by its argument. */
 export const memoized = (of: (name: string) => number): (name: string) => number => {
   const known = new Map<string, number>()
   return (name) => {
@@ -23,24 +23,24 @@ export const memoized = (of: (name: string) => number): (name: string) => number
   }
 }
 
-/** Number of doc ids by which the other factors of all are estimated. */
+/** Number of doc ids that `slack` samples. */
 const estimated = 64
 
 /**
- * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
- * score itself where nothing fades any more and no feeling is told.
+ * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
+ * It equals the score of a record whose recency has reached the minimum and that has no emotion.
  */
 export class ScoreBound {
   readonly #shares: Shares
   readonly #factors: Float64Array
-  /** Half-lives by group, in ms; steps of fading to a millisecond; and what a feeling may give. */
+  /** Half-life in ms, steps of `left` per millisecond, and the most that the emotion can add; by group of `Columns`. */
   readonly #halfLives: ReadonlyArray<number>
   readonly #rates: ReadonlyArray<number>
   readonly #feelings: ReadonlyArray<number>
-  /** The most that any record's other factors than its relevance add. */
+  /** The most that all factors except the relevance add to the score of any record. */
   readonly #others: number
 
-  /** `factors`: see `Columns`. `halfLives` and `feelings`: by group, of which number 0 stands for no group. */
+  /** `factors` is that of `Columns`; `halfLives` and `feelings` are by group, where 0 stands for records without a group. */
   constructor(
     shares: Shares,
     factors: Float64Array,
@@ -56,15 +56,15 @@ export class ScoreBound {
     this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
   }
 
-  /** Returns a relevance below which no score can reach one that is given. */
+  /** Returns the lowest relevance with which a record can reach the given score, whatever its other factors. */
   leastFor(score: number): number {
     const { relevance } = this.#shares
-    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // sums are not exact
+    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // the margin covers rounding of sums
   }
 
   /**
-   * Returns how much less relevance than the `sampleOf`th best most doc ids need that are worth as much as it: what sets the best of
-   * the other factors apart from those of three quarters of the doc ids. An estimate, from some of so many doc ids.
+   * Estimates by how much the relevance of a match may be lower than that of the best matches (`sampleOf`) so that its other factors can
+   * make up for it, 0..1: the highest sum of other factors minus the first quartile of these sums, in a sample of 64 of the `docs`.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares
@@ -76,7 +76,7 @@ export class ScoreBound {
     return Math.min(1, (others[estimated - 1]! - others[estimated >> 2]!) / relevance)
   }
 
-  /** Returns the most that the score of a doc id can be, given its relevance. */
+  /** Returns an upper bound of the score of a doc id with the given relevance. */
   over(doc: number, relevance: number): number {
     const { confidence, importance, now, recency, relevance: share } = this.#shares
     const factors = this.#factors
@@ -90,8 +90,8 @@ export class ScoreBound {
   }
 
   /**
-   * Returns the score of a doc id, given its relevance, where columns tell all of it; else `undefined`. It is added up in the order of
-   * `Scorer`, so that it is the same number. Few records lie in a cache, columns mostly do.
+   * Returns the score of a doc id with the given relevance if the columns determine it, else `undefined`. Adds in the order of `Scorer`,
+   * so the result is the same number. Faster than reading the record, which is rarely in the processor's cache.
    */
   exactly(doc: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares
@@ -99,7 +99,7 @@ export class ScoreBound {
     const at = stride * doc
     const group = factors[at + 3]!
     const feeling = this.#feelings[group]!
-    if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // a feeling is read off the record
+    if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // the emotion is in the record only
     const sum = share * relevance +
       (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
       importance * factors[at + 1]! + confidence * factors[at + 2]! + feeling

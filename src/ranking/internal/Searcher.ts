@@ -1,16 +1,16 @@
 /**
- * The library's half of a search. A `Retrieval` fetches matches as facts; the searcher fuses, weighs, orders, folds and
- * explains them, and reads bodies last:
+ * Searches and lists records through a `Retrieval`. The retrieval finds matches, as `Fact`s without bodies; this module fuses, weighs,
+ * sorts, deduplicates and explains them, and reads the bodies of the hits last:
  *
  * ```text
- * lexical   match: BM25 over what is in sight → filter → candidates ranked → weights → minScore → cut
- * vector    near: what is in sight → filter → cosine above 0 → cut
- * both      the best of either, each with its score in the other → fused by score → weights → minScore
- * then      order, ties newest first → bodies → near-duplicates folded → limit → budget
+ * lexical   match: BM25 over the records in sight → filter → candidates ranked → weights → minScore → cut
+ * vector    near: records in sight → filter → cosine above 0 → cut
+ * hybrid    the best of both, each with its score in the other → fused by score → weights → minScore
+ * then      order, ties newest first → bodies read → near-duplicates removed → limit → budget
  * ```
  *
- * Each operation is a program: a generator that yields the effects of the retrieval, as the body of an `Effect.gen` does. A store runs
- * it as an Effect. `atOnce` runs it without a fiber where the retrieval answers at once, as an index in memory does.
+ * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs it as an
+ * Effect (`run`). For an index in memory, whose effects are synchronous, `runSynchronously` runs it without a fiber.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -58,14 +58,14 @@ export interface Options {
 /** The body of an `Effect.gen` over the effects of a retrieval. */
 export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
-/** Hits of a query that names no limit. */
+/** Number of hits of a query without a limit. */
 export const defaultLimit = 20
-/** Time at which a record has to be true to be shown: now, but to the library at any time. */
+/** Returns the time at which a record must be true to be shown: `now`; `undefined` for `System`, which also sees records not true now. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * The filter of a call, as a retrieval applies it. Of the trash a viewer is shown what it may restore, which instructions are
- * not, and whether a record is still true is asked only where the filter says `asOf`.
+ * Returns the filter of a call in the form in which a retrieval applies it. For a filter of forgotten records it leaves out
+ * instructions, which only `System` may restore, and checks whether records are true only if the filter has `asOf`.
  */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   if (filter.forgotten === true) {
@@ -74,11 +74,11 @@ export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): 
     return { filter, passes: (record) => (isSystem || record.source.origin !== "instructions") && isMeant(record) }
   }
   const at = trueAt(viewer, now)
-  let passes: Asked["passes"] | undefined // most filters say nothing that asks for the record
+  let passes: Asked["passes"] | undefined // made when needed, since most filters are decided without reading a record
   return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
 }
 
-/** A search under way: what is asked, of whom, and what follows from it. */
+/** The state of a search: the query, the viewer, the retrieval, and values derived from these. */
 export class Search {
   readonly retrieval: Retrieval
   readonly options: Options
@@ -90,11 +90,11 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The vector to search for; `undefined`: words alone. A vector weight of 0 leaves it out, but in mode `vector`. */
+  /** The vector to search for; `undefined` for a search by words only, or if the weight of vectors is 0 in another mode than `vector`. */
   readonly embedding: Embedding | undefined
-  /** Whether near-duplicates of a better hit are left out: where anything was asked for, unless the query says otherwise. */
+  /** Whether near-duplicates of a better hit are left out. Default: true if the query has a text or a vector. */
   readonly isFolded: boolean
-  /** The record that `whyNot` asks about: in sight, and passing. */
+  /** The record that `whyNot` asks about, which is in sight and passes the filter. */
   readonly subject: MemoryRecord | undefined
 
   constructor(
@@ -123,13 +123,13 @@ export class Search {
     this.subject = subject
   }
 
-  /** The terms of the text, each once. */
+  /** The terms of the query text, without repetitions. */
   get terms(): ReadonlyArray<string> | undefined {
     const { text } = this.query
     return text === undefined ? undefined : Array.from(new Set(this.options.analyzer.query(text)))
   }
 
-  /** Makes the final score of a relevance; `weight` is that of its legs together. Absent: the relevance is the score. */
+  /** Makes the function that scores a record; `weight` is the weight of the relevance. `undefined` if the score is the relevance. */
   scorer(weight: number): ((fact: Fact, relevance: number) => number) | undefined {
     const { now, options: { kinds }, query } = this
     if (query.weights === undefined) return undefined
@@ -137,14 +137,14 @@ export class Search {
     return (fact, relevance) => score({ fact, relevance, kind: MemoryKind.find(kinds, fact.kind), now })
   }
 
-  /** The parts of a score by factor. */
+  /** Returns what each factor adds to the score of a record. */
   factors(record: MemoryRecord, relevance: number, weight: number): Readonly<Record<string, number>> {
     const kind = MemoryKind.find(this.options.kinds, record.kind)
     return Scorer.score(this.query, weight)({ record, relevance, kind, now: this.now }).factors
   }
 }
 
-/** A candidate of one round, and what it is worth. */
+/** A record that a round of retrieval found, with its scores. */
 export interface Found {
   readonly fact: Fact
   readonly score: number
@@ -154,22 +154,22 @@ export interface Found {
   readonly cosine: number
 }
 
-/** Runs a program as an Effect. */
+/** Runs a search program as an Effect. */
 export const run = <A>(plan: () => SearchProgram<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
 
-/** Runs a program over a retrieval whose answers are `Either.right`s, which are Effects that need no fiber. */
+/** Runs a search program without a fiber. Every effect of its retrieval must be an `Either`. */
 export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   let step = plan.next()
   while (step.done !== true) {
     const answer = yieldWrapGet(step.value)
     if (!Either.isEither(answer)) throw new TypeError("a retrieval that does not answer at once")
-    // never: a generator is typed for the answers to all of its questions, of which this is the one to its last
+    // the cast: the type of `next` cannot say which answer belongs to which yielded effect
     step = plan.next(Either.getOrThrowWith(answer, (error) => error) as never)
   }
   return step.value
 }
 
-/** Searches. Best first; ties newest first, then by id. */
+/** Searches for the query. Returns hits best first; ties newest first, then by id. */
 export function* search(
   retrieval: Retrieval,
   options: Options,
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Tells why a record is not among the hits; `undefined`: it is. Cost: the search, and a record and a vector more. */
+/** Returns why a record is not among the hits; `undefined` if it is. Costs the search, and reading one record and one vector more. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -215,7 +215,7 @@ export function* whyNot(
     : "beyond_limit"
 }
 
-/** Returns a page, newest first, then by id. `undefined`: `after` is no cursor of this viewer and filter. */
+/** Returns a page, newest first, then by id; `undefined` if `after` is not a cursor of this viewer and filter. */
 export function* list(
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -231,7 +231,7 @@ export function* list(
   return { items, next: makeCursor(viewer, filter, positionOf(items[limit - 1]!)) } // a limit is at least 1
 }
 
-/** The records of a list after a position, at most `limit`. */
+/** Returns at most `limit` records of a list, after a position. */
 export const page = (
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -242,7 +242,7 @@ export const page = (
 ) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-/** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
+/** Returns how many of the first hits fit into the budget, at four characters per token. Stops at the first that does not fit. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
   const sizeOf = ({ passage, record }: Hit) => record.summary.length + (passage?.text ?? record.body).length
@@ -250,24 +250,24 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
   return end < 0 ? hits.length : end
 }
 
-/** The result of one round of retrieval, at some depth. */
+/** The result of one round of retrieval. Its depth is the number of matches that the round asks for. */
 export interface Round {
-  /** Best first. */
+  /** The matches of the round, best first. */
   readonly found: ReadonlyArray<Found>
-  /** Number of all that is found, at any depth. */
+  /** Number of all matches, whatever the depth. */
   readonly count: number
-  /** Whether a deeper round may change what is shown. `last` is the last hit that is wanted; `undefined`: there are fewer. */
+  /** Whether a deeper round may change the hits. `last` is the last wanted hit; `undefined` if there are fewer hits than wanted. */
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly passageOf: (record: MemoryRecord) => Hit["passage"]
   readonly awaiting?: number | undefined
   readonly confidence: number | undefined
-  /** The record that `whyNot` asks about, where it is found at all. */
+  /** The record that `whyNot` asks about, if it is a match. */
   readonly subject: Found | undefined
   readonly exact: boolean
 }
 
-/** Asks for the best by word, weighed, with nothing left to decide but what says the same. */
+/** Does a round by words only. The retrieval returns matches by final score, so only near-duplicates remain to be removed. */
 function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.sight, search.asked, {
@@ -300,7 +300,7 @@ function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined):
   }
 }
 
-/** Ranking of the candidates of a question; `undefined`: no words are asked for, or nothing but words counts. */
+/** Returns the ranker of the query; `undefined` if the query has no words, or ranks by BM25 alone. */
 const rankerOf = ({ now, query, viewer, weights }: Search): LazyRanker | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
@@ -319,11 +319,11 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Retrieves, orders and folds, deeper as long as that may change what is shown: mostly once. */
+/** Retrieves, sorts and deduplicates. Repeats it with a greater depth while that may change the hits; mostly one round is enough. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)
-  // some more than is wanted, where some may be folded
+  // retrieves some more than `limit`, since near-duplicates may be removed
   let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
   for (;;) {
     const round = embedding === undefined
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the next depth: enough if hits fold at the rate of those that were kept, and the more beyond it the fewer these are. */
+/** Returns the next depth, for the share of near-duplicates so far and a margin that is larger the fewer hits were kept. */
 const deeper = (depth: number, limit: number, kept: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
 
@@ -357,8 +357,8 @@ interface Picked {
 }
 
 /**
- * Takes the first `limit` records that do not repeat an earlier one. Reads the bodies of as many as are wanted, and of some more
- * for those that fold. `gone` counts records that were forgotten, hidden, expired or changed since they matched.
+ * Takes the first `limit` records that do not nearly repeat an earlier one (`folded` counts these). Reads bodies in batches, until there
+ * are enough. `gone` counts records that have been forgotten, hidden or changed since they matched, or have expired.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { kept, folded, gone }
 }
 
-/** Reads the records that are not in memory. One that was forgotten, hidden or changed since, so that it does not pass, is left out. */
+/** Reads the records that are not in memory. Leaves out those that have since been forgotten, hidden, or changed so as not to pass. */
 function* bodiesOf(
   { asked, retrieval, sight }: Search,
   all: ReadonlyArray<Found>

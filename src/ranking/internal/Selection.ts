@@ -1,6 +1,6 @@
 /**
- * Best of many matches by their final scores, looking at few records: a match is asked whether it passes, and what it is worth, only
- * while it could be among the best so far. The choice is as if all were asked; at least as many pass as are counted.
+ * Selects the best of many matches by final score, and evaluates as few as possible: filter and score are computed for a match only while
+ * its upper bound is above the worst of the best so far. The result is as if all were evaluated; the count may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -12,19 +12,19 @@ import type { ScoreBound } from "./ScoreBound.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
 type Passes = (doc: number) => boolean
-/** Doc ids to choose from, each once. */
+/** A set of doc ids to select from, in any order. */
 export interface Pool {
   readonly count: number
-  /** Doc ids, among which are the best `promised` by rank. */
+  /** Some of the doc ids, which include the best `promised` by rank. */
   readonly promising: Int32Array
   readonly promised: number
-  /** Lists all of them, for the caller to reorder: the next call may list them anew. */
+  /** Returns all doc ids. The caller may reorder the array, and a later call may overwrite it. */
   readonly all: () => Int32Array
-  /** Lists those whose rank is at least so high. */
+  /** Returns the doc ids whose rank is `least` or higher. */
   readonly reaching: (least: number) => Int32Array
 }
 
-/** Makes a pool of doc ids in a list, which it reorders. `ranks`: by doc id. */
+/** Makes a pool of the doc ids in an array, which it may reorder. `ranks` is by doc id. */
 export const poolOf = (docs: Int32Array, ranks: Float64Array): Pool => ({
   count: docs.length,
   promising: docs,
@@ -32,7 +32,7 @@ export const poolOf = (docs: Int32Array, ranks: Float64Array): Pool => ({
   all: () => docs,
   reaching(least) {
     let kept = 0
-    // no branch is taken, as in `ColumnFilter.narrow`
+    // avoids branches, as `ColumnFilter.narrow` does
     for (let i = 0; i < docs.length; i++) {
       const doc = docs[i]!
       docs[i] = docs[kept]!
@@ -44,9 +44,9 @@ export const poolOf = (docs: Int32Array, ranks: Float64Array): Pool => ({
 })
 
 /**
- * Counts the matches of a question that pass a filter as far as columns tell, and notes which may be among the best, while they are found
- * scope by scope: a scope's matches are still in the nearest cache when the question is done with it, and few of all are reached again.
- * Only what asks for all of them has them listed.
+ * Counts the matches of a query that pass the filter's columns, and collects those that may be among the best, while the index scores
+ * them scope by scope. So it reads the matches of a scope while they are in the processor's cache, and few of them a second time. The
+ * list of all matches is made only if a caller asks the pool for it.
  */
 export class MatchCollector {
   #count = 0
@@ -60,12 +60,12 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** The score that is to be reached. */
+  /** The lowest score with which the index lists a match. */
   #reach = leastScore
 
   /**
-   * `limit`: how many of the best are promised. `slack`: by what share of the best score a match is listed that is behind the last of
-   * these. `masks`: those of the matches.
+   * `limit` is the number of best matches that the pool promises. A match is also listed if it scores lower than these, but by no more
+   * than `slack` times the best score. `masks` receives which terms the matches contain.
    */
   constructor(
     index: InvertedIndex,
@@ -84,14 +84,14 @@ export class MatchCollector {
     this.#slack = slack
   }
 
-  /** Reads the matches from a place on. Returns the score that is to be reached from then on. */
+  /** Reads the matches of the index from position `from` on. Returns the score from which the index lists later matches. */
   readonly read = (from: number): number => {
     const index = this.#index
     const { matches: { data: matches }, scores: { data: scores } } = index
     this.#dropUnseen(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
-    // others have to be listed
+    // otherwise every match must be listed to be counted
     const isCounted = this.#view.whole && (this.#filter.isOpen || index.passing !== undefined)
     this.#count = isCounted ? index.found : this.#count + end - from
     const threshold = this.#threshold
@@ -114,7 +114,7 @@ export class MatchCollector {
     return this.#reach
   }
 
-  /** Matches that were found. Good until the index is cleared. */
+  /** Returns the matches that were found. The pool is valid until the index is cleared. */
   pool(): Pool {
     const index = this.#index
     const listed = (least?: number) => {
@@ -131,7 +131,7 @@ export class MatchCollector {
     }
   }
 
-  /** Drops the matches from a place on that are not seen. */
+  /** Drops the matches from position `from` on that are not in sight. */
   #dropUnseen(from: number): void {
     const { at, whole } = this.#view
     if (whole) return
@@ -148,39 +148,39 @@ export class MatchCollector {
   }
 }
 
-/** Matches to choose from. */
+/** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids, of which those by words hold the best `depth`, or `sampleOf` it where they are `scored`. */
+  /** Doc ids to select from. Matches by words need a pool whose `promised` is at least `depth`, or with `scored`, `sampleOf(depth)`. */
   readonly pool: Pool
-  /** Rank by doc id. */
+  /** Rank by doc id. The relevance of a doc id is its rank divided by the best one. */
   readonly ranks: Float64Array
-  /** The best rank of a doc id that passes, where it is known. */
+  /** The best rank of a doc id that passes the filter, if it is known. */
   readonly best: number | undefined
-  /** Whether a doc id passes; `undefined`: all do. */
+  /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** The final score of a doc id; `undefined`: its relevance, and ranks tell apart what is one number after the division. */
+  /** Computes the final score. `undefined`: the relevance is the score, and the order is by rank, since division may equal two ranks. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
-  /** The most that it can be. */
+  /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Number of matches up to which each is looked at. */
+  /** Number of matches up to which each is evaluated. */
   readonly examined: number
 }
 
-/** Matches that were chosen. */
+/** The matches that `choose` selected. */
 export interface Chosen {
-  /** Best first. */
+  /** Doc ids, best first. */
   readonly first: ReadonlyArray<number>
-  /** Final scores of these, in their order; absent where a score is the relevance. */
+  /** Final score of each doc id of `first`; absent if the relevance is the score. */
   readonly scores?: ReadonlyArray<number>
-  /** The best rank of a doc id that passes. */
+  /** The best rank of a doc id that passes the filter. */
   readonly best: number
-  /** Number of doc ids that pass and score at least `minScore`; at least so many, where not `isExact`. */
+  /** Number of doc ids that pass the filter and score at least `minScore`; a lower bound if `isExact` is false. */
   readonly count: number
   readonly isExact: boolean
 }
 
-/** Chooses the best `depth`. Cost: each doc id for a comparison or two, and what it takes to look at few of them. */
+/** Selects the best `depth` matches. Cost: one or two comparisons per doc id, and the evaluation of few of them. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
   const { newestFirst, pool, ranks, rest, scored } = choice
   if (scored === undefined && minScore === 0) {
@@ -206,7 +206,7 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
-/** Final scores by doc id, of those that were looked at; and the most that they can be. */
+/** Scratch arrays by doc id: the final scores of the doc ids that were evaluated, and upper bounds of final scores. */
 let finals = new Float64Array(64)
 let bounds = new Float64Array(64)
 
@@ -220,7 +220,7 @@ const weighed = (
   { best, scoreBound, newestFirst, pool, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The best by rank, by whose scores it is known how good a rank has to be; it may be empty. */
+    /** The best doc ids by rank. Their final scores show how high the rank of any other one must be. May be empty. */
     readonly sample: ReadonlyArray<number>
   },
   depth: number,
@@ -255,10 +255,10 @@ const weighed = (
   return { first, scores, best, count: isCounted ? pool.count : found.count, isExact }
 }
 
-/** Returns how many of the best by their ranks are scored first, to tell how good a rank has to be. */
+/** Returns how many of the best doc ids by rank are evaluated first, to find out how high the rank of any other one must be. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
-/** Writes the most that each doc id can be worth, puts those first that can be worth `minScore`, and returns how many can. */
+/** Writes the upper bound of each score to `most`, moves the doc ids whose bound reaches `minScore` first, and returns their number. */
 const bounded = (
   docs: Int32Array,
   ranks: Float64Array,
@@ -279,18 +279,18 @@ const bounded = (
   return kept
 }
 
-/** Matches that passed, and how many did not. */
+/** The best doc ids that pass a filter, and the number of all that pass. */
 export interface Passed {
-  /** The best that pass, best first. */
+  /** The best doc ids that pass, best first. */
   readonly best: ReadonlyArray<number>
-  /** Number of doc ids that pass; at least so many, and one more than were wanted, where not `isWhole`. */
+  /** Number of doc ids that pass; if `isWhole` is false, a lower bound that exceeds the number of wanted ones by one. */
   readonly count: number
   readonly isWhole: boolean
 }
 
 /**
- * Returns the best `limit` of the doc ids that pass, ties as `tie` has them. Cost: a few comparisons for most, and a call
- * of `passes` for the best of them until enough pass. Without `passes` all do.
+ * Returns the best `limit` of the doc ids that pass, ties in the order of `tie`. If `passes` is undefined, all pass. Cost: a few
+ * comparisons per doc id, and a call of `passes` for the best of them until enough have passed.
  */
 export const bestThat = (
   pool: Pool,
@@ -310,30 +310,30 @@ export const bestThat = (
   return { best: topK(reached, reached.length, scores, limit, tie), count: passed, isWhole }
 }
 
-/** Doc ids among which the best are by rank. */
+/** Returns doc ids that include the best `limit` by rank. */
 const bestAmong = (pool: Pool, limit: number): Int32Array => limit <= pool.promised ? pool.promising : pool.all()
 
 interface Looking {
   readonly pool: Pool
-  /** The most that a doc id can be worth. */
+  /** Upper bound of the score, by doc id. */
   readonly most: Float64Array
-  /** Number of doc ids that are wanted. */
+  /** Number of wanted doc ids. */
   readonly limit: number
   readonly tie: (a: number, b: number) => number
 }
 
-/** Best matches so far: the scores of those that were reached lie in `finals`; `count`: those that are worth something. */
+/** Doc ids that may be among the best, with their scores in `finals`; `count` is the number of evaluated ones that passed. */
 interface Looked extends Pick<Passed, "count" | "isWhole"> {
   readonly reached: Int32Array
 }
 
-/** Numbers of promising doc ids that are set apart, and of the first of them that are put in order, in turn, before all are looked at. */
+/** Stages of `lookFor`: how many doc ids are selected by upper bound, and how many of these are sorted and evaluated; + 4 · limit each. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
-/** Returns how many are set apart first, where the best `limit` that pass are looked for. */
+/** Returns how many doc ids the first stage selects when the best `limit` that pass are wanted. */
 export const firstLook = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Looks for the best doc ids by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
+/** Finds the best doc ids by the score that `look` returns (`undefined`: not a match). Stops when no upper bound is high enough. */
 const lookFor = (looking: Looking, look: (doc: number) => number | undefined): Looked => {
   const { limit, most, pool, tie } = looking
   const threshold = new ScoreThreshold(limit)
@@ -359,7 +359,7 @@ const lookFor = (looking: Looking, look: (doc: number) => number | undefined): L
       finals[doc] = final
       reached.push(doc)
       threshold.offer(final)
-      // no later one of those that are worth as much as they can be comes before an earlier one: equals are in the order of ties
+      // doc ids are sorted by upper bound, then by `tie`: after `limit` that reach their bounds, no later one can come before them
       if (final === most[doc] && ++certain === limit) {
         return { reached: new Int32Array(reached), count: found, isWhole: false }
       }
@@ -368,7 +368,7 @@ const lookFor = (looking: Looking, look: (doc: number) => number | undefined): L
   return lookAtAll(looking, look)
 }
 
-/** The same, doc id by doc id. Without `most` looks at each. */
+/** Does the same as `lookFor` in the order of the pool. Without `most`, evaluates every doc id. */
 const lookAtAll = (
   { limit, most, pool }: Pick<Looking, "pool" | "limit"> & {
     readonly most: Float64Array | undefined

@@ -1,14 +1,15 @@
 /**
- * The turns of an index by session, and what the turns around one say of it. Evidence is often in the turn before or after the one
- * with the words of the question.
+ * The turns (records of a session) of an index by session, and the signals that a turn gets from its session and from neighbouring turns.
+ * The answer to a query is often in the turn before or after the one that contains the words of the query.
  *
  * ```text
- * session(s)   Σ t ∈ question that any seen turn of s holds:  ln(1 + (S − Sₜ + ½) / (Sₜ + ½)), of the sum over all t that are held
- * coverage(r)  Σ t ∈ question that r or a turn within two of it holds:  idf(t), of the sum over all t that are held
+ * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
+ *              rarity(t) = ln(1 + (S − Sₜ + ½) / (Sₜ + ½))       S: number of sessions in sight, Sₜ: number of those that contain t
+ * coverage(r)  Σ idf(t) over the terms t that r or a turn within two of r contains  ÷  Σ idf(t) over those that any record contains
  * ```
  *
- * S: sessions of which anything is seen, Sₜ: those that hold t. A session is one of a scope (`source.session`), r ± n is the turn
- * whose `source.sequence` is n away. Only what is seen says anything, whatever the filter. Of a question's terms the first 31 count.
+ * A session is identified by its scope and `source.session`. Turns are neighbours if their `source.sequence` differs by one or two. Only
+ * turns in sight count, whatever the filter. Only the first 31 terms of a query count.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
@@ -19,26 +20,26 @@ import { type Form, isFirstPerson, isQuestion, type Ranker, type Signals } from 
 import { TermMasks } from "./TermMasks.ts"
 import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
-/** Number of sessions that are told as worth most. */
+/** Largest number of sessions that `SessionIndex.worthy` returns. */
 const worthy = 5
-/** Worth of a session below which it has none. */
+/** Lowest worth of a session that `SessionIndex.worthy` returns; it defines the worth. */
 const least = 0.05
-/** Distance at which turns are neighbours; and how many on either side are looked at, where several have one number. */
+/** `reach`: largest distance of neighbouring turns. `steps`: turns to look at on each side, as several may have the same sequence. */
 const reach = 2
 const steps = 4
 
 interface Session {
   readonly scope: number
-  /** Turns in the order of their numbers, those without one last; some may be removed. Not so while it is not `isTidy`. */
+  /** Doc ids of the turns. If `isTidy`, sorted by sequence, those without one last; else unsorted, and some may be removed. */
   turns: Array<number>
   isTidy: boolean
-  /** `validAt` of the first and of the last turn, where they were asked for. */
+  /** Cached `validAt` of the first and of the last turn. */
   ends?: readonly [first: number, last: number] | undefined
   /** Number of turns that are not removed. */
   live: number
 }
 
-/** Signs of a record of which nothing is known. */
+/** The signals of a record of which nothing is known. */
 export const noClues: Readonly<Signals> = {
   ...{ words: 0, isTurn: false, neighbours: 0, session: 0, reply: 0, coverage: 0, isSpeaker: false },
   ...{ isQuestion: false, isFirstPerson: false, namesTime: false, validAt: 0, length: 0 }
@@ -48,36 +49,36 @@ export const noClues: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** Sessions by number of the scope; and how many of these have turns that are not removed. */
+  /** Sessions of each scope, and how many of them have turns that are not removed, by number of the scope. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
-  /** Groups are sessions: by their numbers plus 1. */
+  /** Masks of the query's terms. The groups are sessions, numbered from 1. */
   readonly masks = new TermMasks()
   // columns by doc id
   readonly #sequence = float64()
   readonly #place = int32()
-  /** Signs of the text: two bits for each of `signs`, that it is known, and what it is. */
+  /** Cache of the form of the text: for each of `signs`, a bit that tells whether it is known, and a bit with its value. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
-  // the question under way has these, as `begin` was told
+  // state of the current query, set by `begin`
   #index: InvertedIndex | undefined
   #at = 0
   #isTimed = false
   #isWhen = false
   #weights: ReadonlyArray<number> = []
-  /** The sum of these. */
+  /** The sum of `#weights`. */
   #held = 0
-  /** The rarity of each term among the sessions, and the sum of these. */
+  /** The rarity of each term among the sessions, and the sum of all. */
   #rarities: ReadonlyArray<number> = []
   #rarity = 0
   readonly #signals: Signals = { ...noClues }
 
-  /** `recordOf`: the record of a doc id that is not removed. */
+  /** `recordOf` returns the record of a doc id that is not removed. */
   constructor(recordOf: (doc: number) => Outline) {
     this.#recordOf = recordOf
   }
 
-  /** `scope` is the number of the record's. */
+  /** Adds a record. `scope` is the number of its scope. */
   add(doc: number, scope: number, record: Outline): void {
     const { sequence, session: name } = record.source
     this.#form.set(doc, 0)
@@ -110,7 +111,7 @@ export class SessionIndex {
     this.masks.join(doc, 0)
   }
 
-  /** Begins with the question that the index has just matched: reads off the masks which terms each session holds. */
+  /** Begins with the query that the index has just matched: computes the rarity of its terms from the masks of the sessions. */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const docs = index.scores.data.length
     if (this.#form.data.length < docs) this.#form.set(docs, 0)
@@ -127,7 +128,7 @@ export class SessionIndex {
     this.#rarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
   }
 
-  /** The number of sessions of which any turn is seen. */
+  /** Returns the number of sessions that have a turn in sight. */
   #seen(view: View, index: InvertedIndex): number {
     const isAlive = (doc: number) => index.until.data[doc]! > view.at
     let seen = 0
@@ -164,12 +165,12 @@ export class SessionIndex {
     return session
   }
 
-  /** Returns the turns of a session, in their order. */
+  /** Returns the doc ids of the turns of a session, sorted by sequence. */
   turnsOf(session: number): ReadonlyArray<number> {
     return this.#tidied(session).turns
   }
 
-  /** Tells of each turn within reach of a doc id, with its distance: below 0 before it. */
+  /** Calls `tell` for each turn within two of a doc id, with its distance, which is negative for earlier turns. */
   around(doc: number, tell: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
     if (number < 0) return
@@ -190,7 +191,10 @@ export class SessionIndex {
     }
   }
 
-  /** Returns the sessions worth most, best first; of equals the one with the later last turn. */
+  /**
+   * Returns the five sessions that are worth most, best first. The worth of a session is its share of the query's terms, plus the closeness
+   * of its first or last turn to the times that the query names. Of equal sessions, the one with the later last turn comes first.
+   */
   worthy(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
       this.#endsOf(b)[1] - this.#endsOf(a)[1] || (this.#firstOf(a) < this.#firstOf(b) ? -1 : 1)
@@ -207,7 +211,7 @@ export class SessionIndex {
     return bestFew(sessions, worths, later)
   }
 
-  /** Returns the worth of a session by its terms. */
+  /** Returns `session(s)`: the share of the query's terms that a session contains, weighted by rarity. */
   #shareOf(number: number): number {
     const mask = this.masks.maskOfGroup(number + 1)
     return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#rarity
@@ -225,7 +229,7 @@ export class SessionIndex {
     return session.ends = [this.#recordOf(turns[0]!).validAt, this.#recordOf(turns[turns.length - 1]!).validAt]
   }
 
-  /** Tells what is known of a doc id, speakers aside. The answer is one object, which the next call changes. */
+  /** Returns the signals of a doc id, except those of the speaker, in an object that the next call overwrites. */
   signalsOf(doc: number): Signals {
     const index = this.#index!
     const own = index.scores.data
@@ -242,7 +246,7 @@ export class SessionIndex {
     return signals
   }
 
-  /** Reads what the turns around one say for it. */
+  /** Sets the signals of a turn that come from its session and its neighbours. */
   #look(doc: number, number: number, index: InvertedIndex): void {
     const signals = this.#signals
     const own = index.scores.data
@@ -285,12 +289,12 @@ export class SessionIndex {
     signals.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
   }
 
-  /** Whether the text of a doc id speaks in the first person. */
+  /** Whether the text of a doc id is in the first person. */
   isFirstPerson(doc: number): boolean {
     return this.#is(doc, "isFirstPerson")
   }
 
-  /** Reads one sign off a text when it is first asked for: patterns take longer than most of the rest. */
+  /** Returns one property of the form of a text. Computed on first use and cached, since patterns are slow. */
   #is(doc: number, sign: keyof Form): boolean {
     const { known, read, value } = signs[sign]
     const before = this.#form.data[doc]!
@@ -302,14 +306,14 @@ export class SessionIndex {
   }
 }
 
-/** Signs of a text: how each is read, and the bits that it is kept in. */
+/** Properties of the form of a text: how each is computed, and the two bits of `#form` in which it is cached. */
 const signs = {
   isQuestion: { known: 1, value: 2, read: isQuestion },
   isFirstPerson: { known: 4, value: 8, read: isFirstPerson },
   namesTime: { known: 16, value: 32, read: namesTime }
 }
 
-/** The `worthy` sessions that are worth most, best first; none that is worth nothing. */
+/** Returns at most `worthy` sessions, those that are worth most, best first; leaves out those worth less than `least`. */
 const bestFew = (
   sessions: ReadonlyArray<number>,
   worths: Float64Array,
@@ -334,7 +338,7 @@ const bestFew = (
   return best
 }
 
-/** The sum of the weights of the terms in a mask. */
+/** Returns the sum of the weights of the terms whose bits are set in a mask. */
 export const sumOf = (mask: number, weights: ReadonlyArray<number>): number => {
   let sum = 0
   for (let left = mask; left !== 0; left &= left - 1) sum += weights[31 - Math.clz32(left & -left)]!

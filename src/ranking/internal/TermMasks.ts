@@ -1,27 +1,28 @@
 /**
- * Masks of the question's terms that documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
- * a posting marks its document alone, and the groups are read off the documents afterwards; where many do, it marks the group, too.
+ * Bit masks of the query's terms that each document, and each group of documents (a session), contains: one bit for each of the first 31
+ * terms. If few documents match, a posting marks its document only, and `gather` derives the masks of groups afterwards. If many
+ * match, a posting also marks the group of its document.
  */
 import { int32 } from "./DocIds.ts"
 
-/** The masks of the question under way. */
+/** The masks of the current query. */
 export class TermMasks {
   // columns by doc id
-  /** The number of its group, counted from 1; 0: none. */
+  /** Number of the group, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Terms that a group holds, by group; of the doc ids of none, whatever they hold, all. */
+  /** Masks by group, as `gather` derives them. That of 0, no group, has all bits set, so that `gather` does not list it. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
-  /** Groups that hold a term: the first `#held`. */
+  /** The first `#held` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
   #held = 0
-  /** Marks by term, by group: 1 where `mark` has marked it. Those of the first `#many` terms. */
+  /** Flags by term and group, for the first `#many` terms: 1 if a document of the group contains the term, as `mark` was told. */
   readonly #holders: Array<Uint8Array> = []
   #many = 0
-  /** The last group. */
+  /** The highest number of a group. */
   #last = 0
 
-  /** Puts a doc id into a group; 0: into none. */
+  /** Puts a doc id into a group; 0 for no group. */
   join(doc: number, group: number): void {
     this.#groups.set(doc, group)
     if (group === 0) return
@@ -30,7 +31,7 @@ export class TermMasks {
     this.#last = Math.max(this.#last, group)
   }
 
-  /** Makes room for so many doc ids. */
+  /** Makes room for `docs` doc ids. */
   grow(docs: number): void {
     for (const column of [this.#groups, this.#masks]) if (column.data.length < docs) column.set(docs - 1, 0)
   }
@@ -47,7 +48,7 @@ export class TermMasks {
     return mask
   }
 
-  /** The groups that hold a term. Good until the next `gather`. */
+  /** The groups that contain a term, as a view that is valid until the next `gather`. */
   get touched(): Int32Array {
     const touched = this.#touched.data
     if (this.#many === 0) return touched.subarray(0, this.#held)
@@ -60,8 +61,8 @@ export class TermMasks {
   }
 
   /**
-   * Marks the documents of the postings from one place in an arena to another as holders of a term. `isMany`: their groups, too. These
-   * have a byte for each term: bits of one number would wait for each other.
+   * Marks the documents of the postings `arena[from..end)` as containing a term, and if `isMany` also their groups. A group has one byte
+   * per term instead of a bit: setting bits of the same number would make each write wait for the previous one.
    */
   mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term
@@ -83,12 +84,12 @@ export class TermMasks {
     }
   }
 
-  /** Reads off the masks of the doc ids between two places what their groups hold. */
+  /** Adds the masks of the documents `docs[from..end)` to the masks of their groups. */
   gather(docs: Int32Array, from: number, end: number): void {
     const [groups, masks] = [this.#groups.data, this.#masks.data]
     const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
     let held = this.#held
-    // no branch is taken: how many turns of a session match is mostly foreseen wrongly
+    // avoids branches, since the processor would mispredict most of them
     for (let i = from; i < end; i++) {
       const doc = docs[i]!
       const group = groups[doc]!
@@ -100,7 +101,7 @@ export class TermMasks {
     this.#held = held
   }
 
-  /** Returns how many groups hold each of the first `terms` terms. */
+  /** Returns for each of the first `terms` terms how many groups contain it. */
   counts(terms: number): Array<number> {
     const counts = Array.from({ length: terms }, () => 0)
     for (let i = 0; i < this.#held; i++) {
@@ -117,12 +118,12 @@ export class TermMasks {
     return counts
   }
 
-  /** Forgets what was marked of a doc id. */
+  /** Clears the mask of a doc id. */
   forget(doc: number): void {
     this.#masks.data[doc] = 0
   }
 
-  /** Forgets what was marked, of some doc ids or of all. */
+  /** Clears the masks of the groups, and those of the given doc ids or of all. */
   clear(docs?: Int32Array): void {
     if (docs === undefined) this.#masks.data.fill(0)
     else for (let i = 0; i < docs.length; i++) this.#masks.data[docs[i]!] = 0

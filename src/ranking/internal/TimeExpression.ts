@@ -1,5 +1,5 @@
 /**
- * The times that an English text names, read as ranges: what a question asks about, held against when a record is true.
+ * Parses the times that an English text names, as ranges, so that a query that names a time can be compared with the `validAt` of records.
  *
  * ```text
  * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (either order, where both are days)
@@ -15,13 +15,13 @@
  */
 import { mayNameTime } from "../Tokenizer.ts"
 
-/** Milliseconds since the epoch, from the first to before the second. */
+/** A time range in epoch milliseconds: `from` inclusive, `until` exclusive. */
 export type Span = readonly [from: number, until: number]
 
-/** Times that a text names: spans, and months or days of any year. */
+/** The times that a text names: ranges, and months or days without a year, which may be of any year. */
 export interface Times {
   readonly spans: ReadonlyArray<Span>
-  /** Month from 0; without a day the whole month. */
+  /** `month` counts from 0; without `day`, the whole month. */
   readonly yearly: ReadonlyArray<{ readonly month: number; readonly day?: number | undefined }>
 }
 
@@ -45,16 +45,16 @@ const unit = "(day|week|month|year)s?"
 const monthOf = (name: string): number => names.indexOf(name.slice(0, 3))
 const countOf = (text: string): number => /^an?$/.test(text) ? 1 : numbers.indexOf(text) + 1 || Number(text)
 
-/** The span of so many months from one on; months count from 0 and may lie beyond the year. */
+/** Returns the range of `length` months from month `from` of year `of`. Months count from 0; 12 and more are in later years. */
 const months = (of: number, from: number, length = 1): Span => [Date.UTC(of, from), Date.UTC(of, from + length)]
 
-/** The span of one day; none where the month has no such day. */
+/** Returns the range of one day, in a list; the list is empty if the month has no such day. */
 const dayOf = (of: number, at: number, date: number): ReadonlyArray<Span> => {
   const from = Date.UTC(of, at, date)
   return at >= 0 && at < 12 && new Date(from).getUTCDate() === date && date > 0 ? [[from, from + day]] : []
 }
 
-/** The days, weeks, months or years so many after now; the span of the whole unit. */
+/** Returns the range of the whole day, week, weekend, month or year that is `offset` units after that of `now`. */
 const unitAt = (name: string, now: number, offset: number): Span => {
   const date = new Date(now)
   const [of, at] = [date.getUTCFullYear(), date.getUTCMonth()]
@@ -77,7 +77,7 @@ const unitAt = (name: string, now: number, offset: number): Span => {
 const offsets: Readonly<Record<string, number>> = { last: -1, previous: -1, this: 0, next: 1, coming: 1 }
 
 type Found = Partial<Times>
-/** Patterns, tried in this order; a text that one has read is not read by the next. */
+/** Patterns with the functions that read their matches, tried in this order. The next patterns do not see matched text. */
 const grammar: ReadonlyArray<readonly [pattern: RegExp, read: (parts: ReadonlyArray<string>, now: number) => Found]> =
   ([
     [`${year}-(\\d{1,2})-(\\d{1,2})`, ([y, m, d]) => ({ spans: dayOf(Number(y), Number(m) - 1, Number(d)) })],
@@ -128,10 +128,10 @@ const seasonNear = (which: string, name: string, now: number): Span => {
   return found ?? all[2]!
 }
 
-/** Longest text whose times are read, in UTF-16 units: a question is shorter. */
+/** Longest text that is parsed, in UTF-16 units; the rest is ignored, since questions are shorter. */
 const longest = 2_048
 
-/** Returns the times that a text names, relative ones as seen at `now`; `undefined` where it names none. */
+/** Returns the times that a text names; `undefined` if it names none. Relative ones are relative to `now`, epoch ms. */
 export const timesIn = (text: string, now: number): Times | undefined => {
   let rest = text.slice(0, longest).toLowerCase()
   if (!mayNameTime.test(rest)) return undefined
@@ -143,13 +143,13 @@ export const timesIn = (text: string, now: number): Times | undefined => {
       const times = read(parts, now)
       spans.push(...times.spans ?? [])
       yearly.push(...times.yearly ?? [])
-      return ";" // nothing may be read across it
+      return ";" // prevents a later pattern from matching the text before and after it as one
     })
   }
   return spans.length + yearly.length === 0 ? undefined : { spans, yearly }
 }
 
-/** Closeness of a time to the nearest of those that are named: 1 within one, 1/e three days away, 0 far away. */
+/** Returns how close `at` is to the nearest of the named times, 0..1: 1 within one, 1/e three days away, 0 beyond 30 days. */
 export const closeness = ({ spans, yearly }: Times, at: number): number => {
   let distance = Infinity
   for (const [from, until] of spans) distance = Math.min(distance, Math.max(0, from - at, at - until))
@@ -169,7 +169,7 @@ export const closeness = ({ spans, yearly }: Times, at: number): number => {
 export const asksWhen = (text: string): boolean =>
   /^\s*(?:when|how long|what (?:date|day|month|year|time)|(?:on|in|since) (?:what|which))\b/i.test(text)
 
-/** Whether a text names a time, be it only "recently" or "on Friday". */
+/** Whether a text names a time, even an imprecise one such as "recently" or "on Friday". */
 export const namesTime = (text: string): boolean => aTime.test(text)
 
 const aTime = new RegExp(

@@ -1,6 +1,4 @@
-/**
- * Reads the records of one side of a copy by the page, each with its kept revisions, and compares them with those of the other side.
- */
+/** Reads the records of one side of a copy page by page, each with its stored revisions, and compares them with the other side. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -8,8 +6,9 @@ import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import type { MemoryId } from "../../domain/MemoryId.ts"
-import { hashOf } from "../../domain/MemoryRecord.ts"
+import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { hashOf, type MemoryRecord, unchecked } from "../../domain/MemoryRecord.ts"
+import { isInternal } from "../../domain/MemoryScope.ts"
 import type { Reader, Stored, Uses } from "../Engine.ts"
 import type { Service } from "../MemoryStore.ts"
 import * as Reads from "../MemoryStore/internal/Reads.ts"
@@ -18,14 +17,51 @@ import type { Vectors } from "../Vectors.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** One side of a copy. */
+/** One side of a copy: a store's rows and vectors. */
 export interface Side {
   readonly name: string
   readonly reader: Reader
   readonly vectors: Vectors | undefined
 }
 
-/** The uses and vectors of a source, which a copy reads to write a batch of lineages. */
+/**
+ * The name of a row whose id is derived from a signature of its store, as those of threads: the id is that of
+ * `<purpose>:<signature of the text>:<name>`, with one of the names.
+ */
+export interface SignedName {
+  readonly purpose: string
+  readonly text: string
+  readonly names: Iterable<string>
+}
+
+/** Reads the signed name of a row off its content; `undefined`: its id is no derived one. */
+export interface ReadName {
+  (record: MemoryRecord, tenant: string): SignedName | undefined
+}
+
+/** Returns a function that gives the library's own rows the ids by which the other store finds them; all others keep theirs. */
+export const renaming =
+  (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
+  (tenant: string, lineage: Lineage): Io<Lineage> =>
+    Effect.gen(function*() {
+      const { record } = newestOf(lineage)
+      const signed = isInternal(record.scope)
+        ? readers.map((read) => read(record, tenant)).find((name) => name !== undefined)
+        : undefined
+      if (signed === undefined) return lineage
+      const { names, purpose, text } = signed
+      const [ours, theirs] = yield* Effect.all([from.sign(purpose, text), to.sign(purpose, text)])
+      for (const name of names) {
+        if (stableId(`${purpose}:${ours}:${name}`) !== record.id) continue
+        const id = stableId(`${purpose}:${theirs}:${name}`)
+        const renamed = ({ forgotten, record }: Stored): Stored => ({ record: unchecked({ ...record, id }), forgotten })
+        const [first, ...rest] = lineage
+        return [renamed(first), ...rest.map(renamed)]
+      }
+      return lineage
+    })
+
+/** The use counts and vectors of a source, which a copy reads to write a batch of lineages. */
 export interface Source {
   readonly name: string
   readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }
@@ -34,7 +70,7 @@ export interface Source {
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
 
-/** Returns a store as a side of a copy. Fails with `unsupported` where it has no rows of its own. */
+/** Returns a store as a side of a copy. Fails with `unsupported` if the store has no rows of its own. */
 export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   Option.match(reader, {
     onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),
@@ -42,8 +78,8 @@ export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   })
 
 /**
- * Returns a store as the target of a copy. Fails with `unsupported` where it takes no writes, and, unless `unredacted`, where it redacts
- * what is written.
+ * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only, or if it redacts what is written and
+ * `unredacted` is not set.
  */
 export const targetOf = (
   to: Service,
@@ -55,15 +91,15 @@ export const targetOf = (
     ? unsupported(`${to.name} redacts what is written, a copy does not: \`unredacted: true\` copies rows as they are`)
     : sideOf(to)
 
-/** The kept revisions of a record, oldest first; the last one is its row. */
+/** The stored revisions of a record, oldest first; the last one is the current row. */
 export type Lineage = readonly [Stored, ...Array<Stored>]
 
-/** Length of the texts of a transaction, in UTF-16 units, from which on it takes no further record. */
+/** Total length of the texts at which a transaction is full, in UTF-16 units. */
 const mostText = 4_000_000
-/** Tombstones asked for at a time: an engine may look through all of them for each page. */
+/** Number of tombstones per page; large, since an engine may scan all tombstones for each page. */
 const tombstonePage = 1_000
 
-/** Streams the rows of a tenant, the live ones first, then the tombstones; expired rows are among them. */
+/** Streams the rows of a tenant, expired rows included: the live ones first, then the tombstones. */
 export const rowsOf = (
   { reader }: Side,
   tenant: string,
@@ -79,12 +115,12 @@ export const rowsOf = (
   )
 }
 
-/** Returns a sight of every row, whatever its scope, and whether or not it has expired. */
+/** Returns a `Sight` of every row, with any scope, expired or not. */
 export const everything = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
-/** Returns a filter that passes every live row, or every tombstone. */
+/** Returns a query for all live rows, or for all tombstones. */
 export const asked = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
-/** Streams the records of a tenant with their revisions, as many at a time as a transaction takes. */
+/** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
 export const lineagesOf = (
   side: Side,
   tenant: string,
@@ -93,7 +129,7 @@ export const lineagesOf = (
   rowsOf(side, tenant, batch).pipe(
     Stream.mapEffect((row) => lineageOf(side, tenant, row)),
     Stream.transduce(Sink.foldWeighted({
-      initial: [] as ReadonlyArray<Lineage>, // the cast: else the type of an empty array
+      initial: [] as ReadonlyArray<Lineage>, // the cast prevents the type of an empty array
       maxCost: mostText,
       cost: (_, lineage: Lineage) => Math.max(Math.floor(mostText / batch), lengthOf(lineage)),
       body: (all, lineage) => [...all, lineage]
@@ -103,7 +139,7 @@ export const lineagesOf = (
 
 const lengthOf = (lineage: Lineage): number => lineage.reduce((sum, { record }) => sum + record.body.length, 0)
 
-/** Returns the kept revisions of a row. Cost: nothing where the row was never changed. */
+/** Returns the stored revisions of a row. Reads nothing if the row was never changed. */
 export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lineage> =>
   row.record.revision === 1
     ? Effect.succeed([row])
@@ -112,21 +148,21 @@ export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lin
       (revisions) => toLineage(row, revisions)
     )
 
-/** Joins a row and the revisions before it. The row is taken as the store says it is, whatever its history says. */
+/** Joins a row with its earlier revisions. The row itself is taken as the store returned it, even if the history differs. */
 export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Lineage => {
   const [first, ...rest] = newestFirst.filter(({ record }) => record.revision < row.record.revision).toReversed()
   return first === undefined ? [row] : [first, ...rest, row]
 }
 
 /** Returns the newest revision of a record. */
-export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // a lineage has one at least
+export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // a lineage has at least one revision
 /** Returns the id of a record. */
 export const idOf = (lineage: Lineage): MemoryId => lineage[0].record.id
 
-/** Returns the text by which two revisions are compared. */
+/** Returns a text by which two revisions can be compared. */
 export const contentOf = ({ forgotten, record }: Stored): string => canonicalJson([forgotten, record])
 
-/** Reads the rows of these ids that are there. */
+/** Reads the rows of these ids; ids without a row are left out. */
 export const readRows = (
   { reader }: Side,
   tenant: string,
@@ -134,19 +170,19 @@ export const readRows = (
 ): Io<ReadonlyMap<MemoryId, Stored>> =>
   Effect.map(
     reader.read(tenant, ids),
-    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // `read` answers in the order of ids
+    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // `read` keeps the order
   )
 
 /* Finds the revisions that the target lacks. */
 
-/** Both sides, and whether the target keeps earlier revisions. */
+/** The two sides of a copy, and whether the target keeps earlier revisions. */
 export interface Sides {
   readonly from: Source
   readonly to: Side
   readonly hasHistory: boolean
 }
 
-/** Returns the revisions to append, oldest first; `conflict` where the target's past is not the source's. */
+/** Returns the revisions to append, oldest first; `conflict` if the target has other revisions than the source, or newer ones. */
 export const lackingOf = (
   { from, hasHistory, to }: Sides,
   source: Lineage,
@@ -176,14 +212,14 @@ export const lackingOf = (
   }))
 }
 
-/* Compares what belongs to records: vectors and uses. */
+/* Compares what belongs to records: vectors and use counts. */
 
-/** Reads the vectors that the source has of these texts, earlier revisions among them, and finds those that the target lacks. */
+/** Reads the source's vectors of these texts, those of earlier revisions included, and finds the vectors that the target lacks. */
 export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: string, lineages: ReadonlyArray<Lineage>) =>
   Effect.gen(function*() {
     const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
     const ours = (yield* from.vectors?.read(tenant, model, hashes) ?? Effect.succeed([])).flatMap((vector, n) =>
-      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // `read` answers in the order of hashes
+      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // `read` answers in the order of the hashes
     )
     const theirs = yield* to.vectors?.read(tenant, model, ours.map(({ hash }) => hash)) ?? Effect.succeed([])
     const pairs = ours.map((pair, n) => ({ ...pair, their: Option.getOrUndefined(theirs[n] ?? Option.none()) }))
@@ -191,7 +227,10 @@ export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: strin
     return { missing, pairs }
   })
 
-/** Reads the uses of both sides that matter, and what the target is to have: the higher count and the later time. */
+/**
+ * Reads the use counts of the records that were used in the source, from both sides, with the values that the target should get: the higher
+ * count and the later time.
+ */
 export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     if (to.reader.uses.set === undefined) return []

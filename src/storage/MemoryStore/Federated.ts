@@ -1,21 +1,22 @@
 /**
- * Makes one store of many stores. A write goes to one, a change to the store that holds the id, a search to all at once.
- * Each entry's layer is built on its own, even where two entries name the same one.
+ * Combines several stores into one. A new record goes to one store, an update to the store that holds the id, a search to all
+ * stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
- * id        of the first store that holds it, those that mirror coming last: what others hold of it is a copy, which
- *           counts for nothing but `alsoIn`
- * put       to the route's, or the primary; equal to what lives in the same store: `duplicate`
+ * id        belongs to the first store that has a record of it, mirrors last; records of the same id in later stores are
+ *           copies, which are only mentioned in `alsoIn`
+ * put       goes to the store that `route` names, else to the primary; deduplicates within that store
  * batch     over several stores: see `WriteRouter`
  * mirror    see `Replication`
- * search    each store's best, by its own scores: see `Queries`. A store that fails is among `failures`; all fail: it fails
- * get, list a store that fails is not taken for one that has nothing: they fail, but for what was found by id elsewhere
- * redaction each store's own; a store that is written to has that of the federation, if it was built with one, and one that
- *           joins later the one that those there have in common
- * trash     each store's own, as long as its own layer says
+ * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
+ *           `failures`; the search fails only if all stores fail
+ * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
+ * redaction each store's own. Writable stores must have the redaction that the federation was built with, if any; a store
+ *           that joins later must have the one that the writable stores share
+ * trash     each store's own, for as long as its own layer sets
  * ```
  *
- * The stores have to be those of `MemoryStore.make`, or built on them: a page of all goes on from one place in each of them.
+ * All stores must be made by `MemoryStore.make` or be built on such stores: cursors rely on all of them having the same order.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -40,23 +41,23 @@ import * as StoreRegistry from "./Federated/StoreRegistry.ts"
 import * as WriteRouter from "./Federated/WriteRouter.ts"
 import * as Transaction from "./internal/Transaction.ts"
 
-/** A store to take in, and a store of the federation by its name. */
+/** An entry of a federation, and a member store with its name. */
 export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 
 /** Options of `layer`. */
 export interface Options<Name extends string> {
-  /** Name of the primary. Default: the first store that is writable. */
+  /** Name of the primary store. Default: the first writable store. */
   readonly primary?: Name | undefined
-  /** Returns the name of the store that a draft goes to; `undefined`: the primary. Default: all drafts go to the primary. */
+  /** Returns the name of the store for a draft; `undefined` means the primary. Default: all drafts go to the primary. */
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
-/** The registry of the named stores, and a search of some of them by name. */
+/** The registry of the member stores, and a search of selected stores. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * Searches some of the stores: `[]` and none both mean all, and a name twice counts once. An unknown name fails with
-   * `not_found`, which lists the names, before any store is asked. Each gives at most `maxResults`, 1..1,000, or its own;
-   * all of it is cut to `query.limit` if that is given.
+   * Searches the named stores; with `[]` or no names all stores. Repeated names count once. An unknown name fails with `not_found`, listing
+   * the known names, before any store is searched. Each store returns at most `maxResults` hits (1..1,000; default: its own setting), and
+   * the merged result is cut to `query.limit` if given.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -68,25 +69,25 @@ export interface Service extends StoreRegistry.Registry {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
 }
 
-/** The service tag of the registry and its search. */
+/** The service tag of the registry and search of a federation. */
 export class Federated extends Context.Tag("@memory/Federated")<Federated, Service>() {}
 
-/** The member stores of a federation by their names. */
+/** The entries of a federation, by name. */
 export interface Entries {
   readonly [name: string]: StoreRegistry.Entry<unknown, unknown>
 }
-/** The errors with which the layers of the entries fail. */
+/** The errors of the entries' layers. */
 export type ErrorOf<S extends Entries> = {
   [N in keyof S]: S[N] extends StoreRegistry.Entry<infer E, unknown> ? E : never
 }[keyof S]
-/** The services that the layers of the entries require. */
+/** The services that the entries' layers require. */
 export type ContextOf<S extends Entries> = {
   [N in keyof S]: S[N] extends StoreRegistry.Entry<unknown, infer R> ? R : never
 }[keyof S]
 
 /**
- * Builds the federation. Fails with `invalid_draft`, every violation listed, without an entry or if one does not fit. Without a
- * writable store the federation is read-only.
+ * Builds the federation. Fails with `invalid_draft`, listing every violation, if there are no entries or one is invalid. Without a writable
+ * store the federation is read-only.
  */
 export const layer = <const S extends Entries>(
   entries: S,
@@ -96,9 +97,9 @@ export const layer = <const S extends Entries>(
     MemoryStore.MemoryStore | Federated,
     MemoryError.MemoryError | ErrorOf<S>,
     ContextOf<S>
-  > // `make` fails with what it says, or an entry does, and needs what the entries need
+  > // the errors and requirements are those of `make` and of the entries' layers, which the types of `Object.entries` lose
 
-/** Whether a record's importance is .75 or more: a rule for `mirror`, so that only what is important is copied. */
+/** Whether a record's importance is 0.75 or more: a filter for `mirror`, to copy only important records. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
 /** The dependencies of the writes of a federation. */
@@ -146,7 +147,7 @@ const make = (
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** Makes the calls that write: those of one store of the federation, `only`, or those of the federation. */
+/** Makes the write operations of the federation, or, with `only`, those of one member store. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
   makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {
@@ -156,7 +157,7 @@ const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "app
     }).pipe(Effect.withSpan(`Federated.${op}`))
   )
 
-/** Returns where new records of a call go: to its one store, if it is about one; else to the route's, or the primary. */
+/** Returns where a call puts new records: in the store `only` if given, else where `route` says, else in the primary. */
 const homeOf = (
   { options }: Writing,
   op: string,
@@ -179,11 +180,11 @@ const homeOf = (
     }
   })
 
-/** Asks the route for the name of a store. An exception of it is a failure, not a defect, since the application wrote it. */
+/** Calls `route`. An exception thrown by it is a failure, not a defect, since the application wrote the function. */
 const routed = ({ route }: Options<string>, draft: Draft) =>
   Effect.try({
     try: () => route?.(draft),
-    // the thrown message may quote the draft, so it is kept in the cause only
+    // the message may quote the draft, so it is kept only in the cause
     catch: (cause) =>
       MemoryError.make("invalid_draft", {
         op: "route",
@@ -204,7 +205,7 @@ const named = (
   store: checkingViewer({ ...store, ...writes(writing, name), capabilities: { ...store.capabilities, writable } })
 })
 
-/** Searches some of the stores by name, or all. */
+/** Searches the stores with these names, or all stores. */
 const searchIn = (
   members: Effect.Effect<StoreRegistry.Members>,
   viewer: Viewer.Any,
@@ -224,18 +225,18 @@ const searchIn = (
     return result
   }).pipe(Effect.withSpan("Federated.search"))
 
-/** The parts of the federation as a store. */
+/** The dependencies of `federationOf`. */
 interface Parts {
   readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
-  /** The members at the beginning. */
+  /** The stores that the federation was built with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** The redactions of its writable stores as one: see `Redaction.together`. */
+  /** The combined redaction of its writable stores: see `Redaction.combine`. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }
 
-/** Makes the federation that is a store. */
+/** Makes the `MemoryStore` of the federation. */
 const federationOf = (
   { copying, first, members, primary, redaction }: Parts,
   writes: Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget">
@@ -280,7 +281,7 @@ const federationOf = (
         Effect.forEach(all, ({ store }) => store.tenants, { concurrency: "unbounded" }),
         (tenants) => Array.from(new Set(tenants.flat()))
       )),
-    // mirrors come first, so that no copy outlives its record, and are not counted
+    // mirrors come first, so that no copy outlives its record; they are not counted
     compact: observed("compact", (all) =>
       Effect.map(
         Effect.forEach(all.slice().reverse(), ({ mirror, store }) =>
@@ -292,7 +293,7 @@ const federationOf = (
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Queries.vectorsOf(all))
       : Option.none(),
-    reader: Option.none(), // absent: an id may be in several stores
+    reader: Option.none(), // none, since several stores may have rows with the same id
     sign: (primary ?? first[0]!.store).sign, // a federation has at least one store
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
@@ -300,8 +301,8 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, those of the stores that it begins with: durable and shared if each writable store
- * is, a history if each store has one, vectors if any store has them, messages as the primary has.
+ * Returns the capabilities of the federation, computed from the stores it was built with: durable and shared if every writable store is,
+ * history if every store has it, vectors if any store has them, messages if the primary takes them.
  */
 const capabilities = (
   members: StoreRegistry.Members,

@@ -1,10 +1,10 @@
 /**
- * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath, since it needs a driver:
+ * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath because it needs a driver:
  * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. PostgreSQL 13 or later; no extension.
  *
- * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys together locks its
- * whole tenant until its transaction ends. Instances see each other's writes at once, unless they may read a `replica`, and hear
- * of them within the time of `poll`. Several may start at the same time. Transactions of the caller are separate from the store's.
+ * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys in total locks its
+ * whole tenant until its transaction ends. Reads of one instance include the writes of others at once, unless a `replica` is set;
+ * `changes` reports them within `poll`. Several instances may start at the same time. The store does not join a caller's transaction.
  *
  * ```ts
  * import { Redacted } from "effect"
@@ -35,7 +35,7 @@ import * as SqlStore from "./Sql/SqlStore.ts"
 export interface Options extends SqlEngine.Options {
   /** URL of the server, `postgres://user:password@host:port/database`. Never printed. */
   readonly url: Redacted.Redacted
-  /** Schema of the tables, made where there is none. Default `public`. */
+  /** Schema of the tables, created if missing. Default `public`. */
   readonly schema?: string | undefined
   /** Largest number of connections to each server, the primary and the `replica`. Default 10. */
   readonly maxConnections?: number | undefined
@@ -43,25 +43,25 @@ export interface Options extends SqlEngine.Options {
   readonly connectTimeout?: Duration.DurationInput | undefined
   /** Time that a statement may take before it fails with `unavailable`. Default 30 seconds. */
   readonly statementTimeout?: Duration.DurationInput | undefined
-  /** A standby that reads may be sent to. Default: none; all reads go to the primary. */
+  /** A standby server for reads. Default: none; all reads go to the primary. */
   readonly replica?: ReplicaOptions | undefined
 }
 
-/** The standby that reads may be sent to, and how old its answers may be. */
+/** The standby server for reads, and how stale its answers may be. */
 export interface ReplicaOptions {
-  /** URL of the standby. Same user, database and schema rights as those of the primary. Never printed. */
+  /** URL of the standby. It needs the same user, database and schema rights as the primary. Never printed. */
   readonly url: Redacted.Redacted
   /**
-   * Age that an answer may have: writes of other processes may be seen this much later, those of this process are seen at once. A
-   * standby that is further behind, or does not answer, is not asked. Writes, changes, uses, tenants, compaction, and the list of
-   * models always ask the primary.
+   * Largest staleness of an answer: writes of other processes may become visible this much later; those of this process are visible at
+   * once. Reads go to the primary while the standby lags behind further, or does not answer. Writes, changes, use counts, tenants,
+   * compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }
 
 const functions = SqlStore.over("postgres", (options: Options) => open(options))
 
-/** Makes the engine alone, for callers that wrap it before they make a store of it. */
+/** Makes only the engine, for callers that wrap it before they make a store of it. */
 export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
   functions.engine
 
@@ -74,33 +74,36 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Makes the index of a database again with the analyzer in force, so that a database made with another one can be opened. No other
- * instance may have it open meanwhile. Cost: every row is read and written.
+ * Rebuilds the index of a database with the configured analyzer, so that a database indexed by another analyzer can be opened. No other
+ * instance may be connected meanwhile. Cost: every row is read and written.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
-/** Expression of the transaction that wrote a change. */
+/** SQL expression for the id of the transaction that wrote a change. */
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
-/** Expression of the timeline of the log, which begins anew where a server is promoted or restored, and the server's start. */
+/**
+ * SQL expression that identifies the history of the server: the timeline of its log, which changes when a server is promoted or restored,
+ * and the time at which the server started.
+ */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
 
 const dialect: Dialect = {
   name: "postgres",
   each: "jsonb_array_elements(CAST(? AS jsonb))",
-  // an array: the planner expects a hundred elements of a set, and reads the table
+  // an array, because for a set the planner assumes a hundred elements and scans the table
   in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
   vector: "encode(vector, 'hex')",
   history: "NULL",
   bytes: "bytea",
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
-  // transactions commit in another order than they begin: a snapshot knows which of them had
+  // transactions do not commit in the order in which they begin; a snapshot tells which ones had committed
   moment: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
-  // a role that reads the tables without owning them reads the rows of the tenant that it has set, and no row of `memory_meta`
+  // a role that does not own the tables reads only rows of the tenant in its setting, and no row of `memory_meta`
   guards: (tables) => [
     "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",
     ...tables.flatMap((table) => [
@@ -148,7 +151,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     }))
     const time = Duration.toMillis(statementTimeout)
     const own = [`search_path=${identifier(schema)}`, `statement_timeout=${time}`, ...settings]
-    // the server's own limit comes first, where it can tell
+    // longer than the server's own limit, which should apply first
     const patience = Duration.sum(Duration.millis(time), "5 seconds")
     const { once, reserve } = guarded((yield* connect(maxConnections, own)).reserve, patience)
     const askOf = ({ executeValues }: Once): Ask => (sql, parameters) =>
@@ -157,7 +160,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       Effect.gen(function*() {
         const parent = yield* Effect.scope
         let there: Once | undefined
-        // a standby that is not there yet is looked for again
+        // connects again on each call until a standby is reachable
         const joined = Effect.gen(function*() {
           const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
           const { reserve } = yield* connect(maxConnections, own, url).pipe(
@@ -172,7 +175,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // present, once it was found to be current
+          // `there` is set, since it is only read after the standby was found to be current
           once: {
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
             executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)
@@ -185,7 +188,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       reserve,
       once,
       replica: standby && options.replica && (yield* following(standby, options.replica)),
-      // the level is set whatever the server's default: a lock's holder must see what was committed while it waited
+      // set explicitly, whatever the server's default: the holder of a lock must see what was committed while it waited
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
       written: numbered,
       failureOf: failure,
@@ -194,7 +197,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       attempts: 20,
       lock: (query, tenant, { dedupeKeys, ids }) => {
         const all = [...ids, ...dedupeKeys]
-        // a large batch locks the whole tenant instead, since the server's lock table is limited
+        // a large batch locks the whole tenant, since the server's lock table is limited
         return all.length > fewLocks
           ? Effect.asVoid(query("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", [text(tenant)]))
           : Effect.asVoid(query(
@@ -206,14 +209,14 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     })
   })
 
-/** The abilities of a server. */
+/** The features of a server. */
 interface Abilities {
   /** Settings of each connection. */
   readonly settings: ReadonlyArray<string>
   readonly history: Dialect["history"]
 }
 
-/** Checks that the server can hold a store, makes the schema where there is none, and returns what the server can do. */
+/** Checks that the server can host a store, creates the schema if missing, and returns the features of the server. */
 const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const [row = []] = yield* ask(
@@ -240,14 +243,14 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     }
     if (isThere === "false") {
       yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
-        // two sessions at a time are in each other's way, and one of them has made it
+        // two sessions that create the schema at once make one of them fail, although the schema then exists
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
-    // a statement that waits for a lock ends when its caller has gone, where the server can tell
+    // the server, if it can, ends a statement that waits for a lock when its client has disconnected
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
-    // a server that keeps its log elsewhere may have no timelines
+    // a server with another storage engine for its log may have no timelines
     const history = yield* ask(`SELECT ${timeline}`, []).pipe(
       Effect.as(timeline),
       Effect.catchIf(({ reason }) => reason !== "unavailable", () => Effect.succeed("NULL"))
@@ -258,10 +261,10 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
 const unsupported = (message: string): MemoryError.MemoryError =>
   MemoryError.make("unsupported", { op: "make", message: `postgres: ${message}` })
 
-/** Largest number of keys that a batch locks one by one. */
+/** Number of keys up to which a batch locks each key. */
 const fewLocks = 128
 
-/** Loads the driver when a store is made, since only users of the store install it. */
+/** Loads the driver when a store is made, since only users of this store install it. */
 const driver = Effect.tryPromise({
   try: async () => ({
     PgClient: await import("@effect/sql-pg/PgClient"),
@@ -276,20 +279,20 @@ const driver = Effect.tryPromise({
     })
 })
 
-/** Reads the URL. Errors do not quote it, since it has the password. */
+/** Parses the URL. Errors do not quote it, since it contains the password. */
 const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryError> => {
   const wrong = unsupported("url is none. Expected postgres://user:password@host:port/database")
   return Effect.try({
     try: () => {
       const all = new URL(Redacted.value(url))
-      decodeURIComponent(all.username + all.password + all.pathname) // throws where the driver would
+      decodeURIComponent(all.username + all.password + all.pathname) // throws if the driver would throw
       return all
     },
     catch: () => wrong
   }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
 }
 
-/** Returns the URL with settings that each connection begins with. */
+/** Returns the URL with settings added for each connection. */
 const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -298,7 +301,7 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   return all.href
 }
 
-/** Refuses a name that the server would cut off, or read as another: two stores would be one. */
+/** Refuses a name that the server would truncate or interpret, so that two stores do not end up in the same schema. */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length
   const isPlain = Array.from(schema).every((character) => character > "\x1f" && character !== "\x7f")
@@ -310,13 +313,13 @@ const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryErro
 
 const identifier = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
-/** Numbers the parameters of a statement. */
+/** Replaces each `?` in a statement by a numbered parameter. */
 const numbered = (sql: string): string => {
   let n = 0
   return sql.replaceAll("?", () => `$${++n}`)
 }
 
-/** A driver's failure as logs may show it: its message and code, without the rows, parameters and settings that it holds. */
+/** A failure of the driver, safe to log: its message and code, without the rows, parameters and settings that the original contains. */
 class DriverError extends Error {
   override readonly name = "DriverError"
   readonly code: string
@@ -326,7 +329,7 @@ class DriverError extends Error {
   }
 }
 
-/** Makes the errors of servers, without the passwords of their URLs. */
+/** Makes the function that converts failures of the servers to errors, without the passwords in their URLs. */
 const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")
@@ -337,7 +340,7 @@ const failuresOf = (...urls: ReadonlyArray<URL>) => {
   }
 }
 
-/** Makes the error of a driver's failure by its code: postgresql.org/docs/current/errcodes-appendix.html. */
+/** Converts a failure of the driver by its code: postgresql.org/docs/current/errcodes-appendix.html. */
 const failureOf = (op: string, cause: DriverError): MemoryError.MemoryError => {
   const { code, message } = cause
   const unavailable = (message: string) =>

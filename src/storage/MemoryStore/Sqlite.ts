@@ -1,9 +1,9 @@
 /**
- * A store in one SQLite file, for several processes of one machine. It has its own subpath, since it needs a driver:
+ * A store in one SQLite file, for several processes on one machine. It has its own subpath because it needs a driver:
  * `npm install @effect/sql-sqlite-node@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`.
  *
- * Laws: an acknowledged write is on the disk (write-ahead log, each commit synchronised). Writers of all processes take turns; one
- * that waits longer than `patience` fails with `unavailable`. A file of a later release is refused as it is.
+ * Laws: an acknowledged write is on disk (write-ahead log, synchronised at each commit). Only one process writes at a time; a writer
+ * that waits longer than `patience` fails with `unavailable`. A file of a later release is refused and left unchanged.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -41,18 +41,18 @@ import { checkVersion } from "./Sql/Tables.ts"
 
 /** Options of a store in a SQLite file. */
 export interface Options extends SqlEngine.Options {
-  /** Path of the file, made where there is none; its folder has to be there. `:memory:` is gone with the layer. */
+  /** Path of the file, which is created if missing; its folder must exist. A store in `:memory:` ends with the layer. */
   readonly filename: string
   /**
-   * Time that a call waits while other processes hold the file, in milliseconds, before it fails with `unavailable`. It is counted
-   * in pauses of 2 ms, so a busy machine waits longer. Default 30,000.
+   * Time that a call waits while other processes lock the file, in milliseconds, before it fails with `unavailable`. It is counted in
+   * pauses of 2 ms, so a busy machine waits longer. Default 30,000.
    */
   readonly patience?: number | undefined
 }
 
 const functions = SqlStore.over("sqlite", (options: Options) => open(options))
 
-/** Makes the engine alone, for callers that wrap it before they make a store of it. */
+/** Makes only the engine, for callers that wrap it before they make a store of it. */
 export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
   functions.engine
 
@@ -65,13 +65,13 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Makes the index of a file again with the analyzer in force, so that a file made with another one can be opened. Nothing else may
+ * Rebuilds the index of a file with the configured analyzer, so that a file indexed by another analyzer can be opened. No other process may
  * have the file open meanwhile. Cost: every row is read and written.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
 /**
- * The parts of SQLite's language.
+ * The SQL of SQLite, where it differs from other databases.
  *
  * @internal
  */
@@ -80,10 +80,10 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
-  history: "NULL", // a file that is put in the place of another one is not the file that is open
+  history: "NULL", // not needed, since an open file stays the same file even if it is replaced on disk
   bytes: "blob",
   exact: "",
-  // there is one writer at a time, so the order of positions is that of commits
+  // there is only one writer at a time, so positions increase in commit order
   position: "(SELECT coalesce(max(position), 0) + 1 FROM memory_changes)",
   moment: "CAST((SELECT coalesce(max(position), 0) FROM memory_changes) AS text)",
   isBetween: "position > CAST(? AS real) AND position <= CAST(? AS real)",
@@ -96,18 +96,19 @@ const open = (
   Effect.gen(function*() {
     yield* Validation.refuseOptions("sqlite.make", Validation.countIssues("patience", patience, 0))
     const { Reactivity, SqliteClient } = yield* driver
-    // the driver would change the mode of the log before it knows whose file it is, and would not wait for others
+    // WAL is switched on below: the driver would switch before the version of the file is checked, and would not wait for other processes
     const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(
       Effect.provide(Reactivity.layer),
-      // the driver throws where it cannot open the file
+      // the driver throws if it cannot open the file
       Effect.catchAllDefect((cause) => failureOf("make", cause))
     )
     let failures = 0
     const database = fromDriver({
       dialect,
       reserve: Effect.map(reserve, uninterrupted),
-      begin: "BEGIN IMMEDIATE", // takes the lock of writers first: SQLite cannot wait when a read becomes a write
-      // the driver keeps a failure to prepare a statement for as long as it keeps the statement: another comment, and it is prepared anew
+      begin: "BEGIN IMMEDIATE", // takes the write lock first: SQLite cannot wait when a read transaction becomes a write transaction
+      // the driver caches a failure to prepare a statement together with its text; after a failure a changed comment forces it to prepare
+      // anew
       written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
       failureOf: (op, cause) => {
         failures++
@@ -118,7 +119,7 @@ const open = (
       attempts: Math.ceil(patience / pause),
       lock: () => Effect.void
     })
-    // the store waits for writers of other processes itself, without blocking the event loop
+    // the store itself waits for writers of other processes, since SQLite would block the event loop
     yield* database.query("PRAGMA busy_timeout = 0")
     const [meta] = yield* database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'memory_meta'")
     if (meta !== undefined) yield* checkVersion("sqlite", database.query)
@@ -129,8 +130,8 @@ const open = (
   })
 
 /**
- * Runs each statement to its end, in one turn of the event loop. The driver prepares a statement once for all; if the fiber that
- * prepares it is interrupted, all later callers of the same statement wait for it without end.
+ * Makes each statement uninterruptible; it runs in one turn of the event loop. The driver caches prepared statements: if the fiber that
+ * prepares one is interrupted, all later callers of the statement wait for ever.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),
@@ -139,7 +140,7 @@ const uninterrupted = (connection: Session): Session => ({
     Effect.uninterruptible(connection.executeUnprepared(sql, parameters, rows))
 })
 
-/** Loads the driver when a store is made, since only users of the store install it. */
+/** Loads the driver when a store is made, since only users of this store install it. */
 const driver = Effect.tryPromise({
   try: async () => ({
     Reactivity: await import("@effect/experimental/Reactivity"),
@@ -154,13 +155,13 @@ const driver = Effect.tryPromise({
     })
 })
 
-/** Milliseconds between two attempts at a file that another process writes. */
+/** Milliseconds between two attempts at a file that another process has locked. */
 const pause = 2
 
-// PROTOCOL: others opened and closed the file so fast that its log was never at rest
+// SQLITE_PROTOCOL is busy too: other processes opened and closed the file in quick succession, so that its log could not be locked
 const isBusyCode = (code: string): boolean => /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/.test(code)
 
-/** Makes the error of a driver's failure by its code: https://sqlite.org/rescode.html. */
+/** Converts a failure of the driver by its code: https://sqlite.org/rescode.html. */
 const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   const code = codeOf(cause)
   if (isBusyCode(code)) {
@@ -169,7 +170,7 @@ const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   if (/^SQLITE_(?:READONLY|PERM|AUTH)/.test(code)) {
     return MemoryError.make("read_only", { op, message: "sqlite: the file, or its folder, cannot be written", cause })
   }
-  // a missing table or a duplicate row was so before we came
+  // a missing table or a duplicate row means damage, since this store would not cause it
   if (
     /^SQLITE_(?:CORRUPT|NOTADB|CONSTRAINT|MISMATCH|TOOBIG)/.test(code) ||
     code === "SQLITE_ERROR" && /no such|malformed/.test(messageOf(cause))

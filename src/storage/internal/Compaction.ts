@@ -1,9 +1,9 @@
 /**
- * Compaction, and the trash that it empties. The trash holds tombstones from the moment a record is forgotten until they are erased.
- * `Texts` finds the vectors whose text no record has any more.
+ * Compaction: erases expired records, and empties the trash, which keeps the tombstones of forgotten records for a time.
+ * `Texts` finds orphaned vectors, whose text no record has any more.
  *
- * Laws: a tombstone is erased once it is older than the store's `trash`, and a record that has expired without it. Whatever
- * the list shows a viewer, the viewer can restore:
+ * Laws: compaction erases a tombstone once it is older than the store's `trash`, and an expired record whatever the `trash` is. A
+ * viewer can restore every record that its list of the trash shows:
  *
  * ```ts
  * import { Effect } from "effect"
@@ -39,18 +39,18 @@ import type { Embeddings } from "../../ranking/VectorIndex.ts"
 import { erasableAt, type Lifetime, lifetimeOf } from "../Revision.ts"
 import type { Decision, Due, Engine, Found, Stored, Unembedded, Write } from "./EngineContract.ts"
 
-/** Number of rows that compaction asks for at a time. */
+/** Number of rows that compaction processes at a time. */
 const atATime = 1_000
 
 /** The outcome of a compaction. */
 export interface Compacted {
   /** Number of rows that were erased. */
   readonly count: number
-  /** Earliest time at which a row that is left is to be erased, in epoch milliseconds; `Infinity` if none is. */
+  /** Earliest time at which one of the remaining rows may be erased, in epoch milliseconds; `Infinity` if none may ever. */
   readonly nextExpiry: number
 }
 
-/** Erases what is due, and asks the engine to prune its vectors. Cost: the rows that are due, and one look beyond them. */
+/** Erases the rows that are due, and asks the engine to prune its vectors. Cost: the rows that are due, and one more. */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
 ): Effect.Effect<Compacted, MemoryError> =>
@@ -87,7 +87,7 @@ const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effe
     return count
   })
 
-/** Decides to erase those of the rows that have not changed since they were found. */
+/** Decides to erase those rows that have not changed since they were found. */
 const decided = (due: ReadonlyArray<Due>, { now, rows }: Found): Decision<number> => {
   const writes = due.flatMap(({ id, revision }): ReadonlyArray<Write> => {
     const row = rows.get(id)
@@ -102,24 +102,24 @@ export const byTime = (a: Due, b: Due): number => a.at - b.at || compare(a.tenan
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-/** Returns up to `limit` of the sorted rows, from the one after `after` on. */
+/** Returns up to `limit` of the sorted rows, starting after `after`. */
 export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, limit: number): ReadonlyArray<Due> => {
   const from = after === undefined ? 0 : sorted.findIndex((row) => byTime(row, after) > 0)
   return from < 0 ? [] : sorted.slice(from, from + limit)
 }
 
-/** A heap of rows. Rows that have moved on stay in it until they come up, or are most of it. */
+/** A heap of rows. A row that has changed meanwhile stays in the heap until it is at the top, or until the heap is cleaned. */
 export interface DueQueue {
   /** Adds a row. Cost: the logarithm of the size. */
   readonly add: (row: Due) => void
-  /** Returns the next rows in order, from the one after `after` on. Cost: the rows up to the last, and their logarithm. */
+  /** Returns the next rows in order, starting after `after`. Cost: n log n in the rows up to the last one returned. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
 }
 
-/** Makes an empty queue. `isCurrent` says whether a row still is what it was when it was added. */
+/** Makes an empty queue. `isCurrent` tells whether a row is unchanged since it was added. */
 export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
   let heap: Array<Due> = []
-  /** Size at which rows that have moved on are looked for. */
+  /** Size at which rows that have changed are removed from the heap. */
   let full = 1_024
 
   const swap = (i: number, j: number) => {
@@ -164,7 +164,7 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
   return {
     add(row) {
       if (heap.length >= full) {
-        heap = heap.filter(isCurrent).sort(byTime) // sorted, an array is a heap
+        heap = heap.filter(isCurrent).sort(byTime) // a sorted array is a valid heap
         full = 1_024 + 2 * heap.length
       }
       add(row)
@@ -187,9 +187,9 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 }
 
 /**
- * Returns the lifetimes of the rows that expire, and of the tombstones. A tombstone that has outlived the trash counts only
- * where the newest revision of its record is the tombstone. It is not where the backend calls a record forgotten because it
- * does not find it: nothing that may only be out of reach is ever erased. `newest` is absent where no revisions are kept.
+ * Returns the lifetimes of the rows that expire, and of the tombstones. A tombstone that has outlived the trash counts only if it is also
+ * the newest revision of its record. A backend may call a record forgotten merely because its file is missing; such a record has no
+ * tombstone among its revisions, and must not be erased. `newest` is absent if no revisions are kept.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -199,7 +199,7 @@ export const lifetimesOf = (
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const all: Array<Lifetime> = []
-    // chunks: an effect for each row takes long
+    // chunks, because an effect per row is slow
     yield* Stream.runForEachChunk(rows, (chunk) =>
       Effect.sync(() => {
         for (const row of chunk) if (row.forgotten || row.record.expiresAt !== undefined) all.push(lifetimeOf(row))
@@ -213,19 +213,19 @@ export const lifetimesOf = (
     })
   })
 
-/** The texts that may wait for a vector of one model. */
+/** The texts that may lack a vector of one model. */
 interface Waiting {
-  /** Texts that were not looked at yet. Entries from before the iterator's end are among them. */
+  /** Texts that were not checked yet. The iterator is live: texts added before it ends are included. */
   readonly rest: Iterator<string>
-  /** Texts that had no vector when they were looked at, and those that came since. */
+  /** Texts that had no vector when they were checked, and texts added since. */
   readonly seen: Set<string>
-  /** Value of `Embeddings.removals` at the time this was made. */
+  /** Value of `Embeddings.removals` when this object was made. */
   readonly removals: number
 }
 
 /**
- * The texts of a tenant's rows by the hash that their vectors are kept under: which records have a text, which texts wait for a
- * vector, and which vectors are of a text that no record has any more. The library's own rows are never embedded, and left out.
+ * The texts of a tenant's rows, by the hash under which their vectors are stored: the records with each text, the texts without a vector,
+ * and the orphaned vectors, whose text no record has any more. Leaves out the library's own rows, which are never embedded.
  */
 export class Texts {
   readonly #embeddings: Embeddings
@@ -233,7 +233,7 @@ export class Texts {
   readonly #litter: Set<string>
   readonly #waiting = new Map<string, Waiting>()
 
-  /** Makes a table without texts: every vector that there is counts as litter. */
+  /** Makes a table without texts; every existing vector counts as orphaned at first. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
     this.#litter = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
@@ -244,12 +244,12 @@ export class Texts {
     return this.#holders.has(hash)
   }
 
-  /** Whether most of so many vectors are of texts that were edited away. */
+  /** Whether more than half of this number of vectors are orphaned, since their texts were edited away. */
   isLittered(vectors: number): boolean {
     return vectors > 2 * this.#holders.size
   }
 
-  /** Adds the text of a record, and returns the work that took, in units of a `Pacer`. */
+  /** Adds the text of a record, and returns the work done, in units of a `Pacer`. */
   add(record: MemoryRecord): number {
     if (isInternal(record.scope)) return 0
     const hash = hashOf(record)
@@ -274,7 +274,7 @@ export class Texts {
     if (this.#embeddings.has(hash)) this.#litter.add(hash)
   }
 
-  /** Takes note of vectors that have come. */
+  /** Records that vectors were attached. */
   attached(hashes: Iterable<string>): void {
     for (const hash of hashes) if (!this.#holders.has(hash)) this.#litter.add(hash)
   }
@@ -286,8 +286,8 @@ export class Texts {
   }
 
   /**
-   * Returns up to `limit` texts that have no vector of the model, each once, of records that are not expired at `now`. Cost: those,
-   * the texts that have come to have a vector since the last time, and those of expired records; the first time all before them.
+   * Returns up to `limit` texts that have no vector of the model, each once, of records that are not expired at `now`. Cost: the texts
+   * returned, texts that got a vector since the last call, and texts of expired records; the first call also checks all texts before them.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []
@@ -317,12 +317,12 @@ export class Texts {
     const known = this.#waiting.get(model)
     if (known?.removals === removals) return known
     const made = { rest: this.#holders.keys(), seen: new Set<string>(), removals }
-    // not kept for a model without vectors: a caller could ask for any number of names
+    // not cached for a model without vectors, since callers could ask for any number of model names
     if (this.#embeddings.dimensions(model) === undefined) this.#waiting.delete(model)
     else this.#waiting.set(model, made)
     return made
   }
 }
 
-/** Work of hashing a text beside its characters. */
+/** Fixed cost of hashing a text, in units of a `Pacer`, added to its length. */
 const perText = 32

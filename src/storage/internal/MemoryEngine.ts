@@ -1,7 +1,7 @@
 /**
- * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous
- * step, so nothing is locked, and no tenant waits for another. A long batch is decided over many steps, and committed in one
- * that first makes sure that what it was decided on is still so.
+ * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous step, so it needs
+ * no locks, and no tenant waits for another. A long batch is decided in many steps with pauses; its commit is one step, which first checks
+ * that the rows it was decided on are unchanged.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -27,30 +27,30 @@ import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** Least time that a forgotten record can be restored. Default 30 days. */
+  /** Shortest time for which a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
 }
 
 interface Memory extends Omit<Options, "trash"> {
   /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
-  /** Revisions by tenant and id, newest first, at least one each; tenants without rows have no entry. */
+  /** Revisions by tenant and id, newest first, at least one for each id; tenants without rows have no entry. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
-  /** Tenant indexes of the same tenants. */
+  /** Cache of the tenants' indexes. */
   readonly tenantIndexes: Cache
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
   readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
-/** Makes an engine without rows. Everything ends with the process. */
+/** Makes an engine without rows. Everything is lost when the process ends. */
 export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
   const revisions: Memory["revisions"] = new Map()
   const memory: Memory = {
     ...options,
     trash: Duration.toMillis(trash),
     revisions,
-    tenantIndexes: new Cache((tenant) => makeCatalog(memory, tenant)),
+    tenantIndexes: new Cache((tenant) => makeTenantIndex(memory, tenant)),
     due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
       rowIn(revisions, tenant, id)?.record.revision === revision
     ),
@@ -81,7 +81,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
         )
     }),
     tenantsWith: (scope) => tenantsWith(memory, MemoryScope.key(scope)),
-    analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
+    analyzer: Effect.succeed(undefined), // this process tokenizes each row itself, with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
     changes: memory.changeFeed.stream,
@@ -89,7 +89,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          yield* tenantIndexes.get(tenant).texts().prepared // built here with pauses; a caller that erases a record cannot wait for it
+          yield* tenantIndexes.get(tenant).texts().prepared // built with pauses now, so that no later erasure builds it at once
           yield* vectors.attach(tenant, model, all)
           tenantIndexes.get(tenant).texts().build().attached(all.map(([hash]) => hash))
         })
@@ -100,8 +100,11 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-/** Makes the index of a tenant. Where there are vectors it keeps account of the texts from the beginning. */
-const makeCatalog = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): TenantIndex.TenantIndex => {
+/** Makes the index of a tenant. If the tenant has vectors, the index tracks their texts from the start. */
+const makeTenantIndex = (
+  { analyzer, embeddings, kinds, revisions }: Memory,
+  tenant: string
+): TenantIndex.TenantIndex => {
   const vectors = embeddings.of(tenant)
   const tenantIndex = TenantIndex.make({ kinds, analyzer, embeddings: vectors })
   if (vectors.size > 0) tenantIndex.texts().build()
@@ -109,7 +112,7 @@ const makeCatalog = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant:
   return tenantIndex
 }
 
-/** Finds the tenants with a row of a scope. Those with few rows are not worth a tenant index. */
+/** Finds the tenants with a row of a scope. Scans the rows of small tenants instead of building their index. */
 const tenantsWith = (memory: Memory, key: string): Stream.Stream<string> =>
   Stream.filterEffect(
     Stream.suspend(() => Stream.fromIterable(Array.from(memory.revisions.keys()))),
@@ -144,23 +147,23 @@ const transact = <A>(
         }
         const mark = markOf(memory, tenant)
         return Effect.flatMap(Effect.zipLeft(paced(found), turn), (decision) =>
-          isSameMark(mark, markOf(memory, tenant)) || isStill(found, gather(memory, tenant, needs, found.now))
+          isSameMark(mark, markOf(memory, tenant)) || isUnchanged(found, gather(memory, tenant, needs, found.now))
             ? Effect.zipLeft(committed(memory, tenant, found, decision), turn)
             : attempt(left - 1))
       })
-    return attempt(rounds)
+    return attempt(pacedAttempts)
   })
 
-/** Number of times a long batch is decided with pauses, each after a write of another came between, before one step decides it. */
-const rounds = 3
+/** Number of attempts to decide a long batch with pauses, each defeated by another write in between; then one step decides it. */
+const pacedAttempts = 3
 
 const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
-/** Whether no row of a tenant was written between two moments. A tenant index that was made again meanwhile cannot tell. */
+/** Whether no row of the tenant was written between two marks. False also if the index was rebuilt, since then it is unknown. */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
-/** Whether all that a transaction needs is as it was found. */
-const isStill = (found: Found, now: Found): boolean =>
+/** Whether everything that the transaction needs is as it was found. */
+const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
   isSame(found.holders, now.holders, isSameList) &&
   isSame(found.revisions, now.revisions, isSameList)
@@ -177,7 +180,10 @@ const isSame = <A>(one: ReadonlyMap<string, A>, other: ReadonlyMap<string, A>, e
 const isSameList = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
   one.length === other.length && one.every((value, n) => value === other[n])
 
-/** Commits a decision, tells the listeners, and answers. The first two are one step, so that no reader sees part of it. */
+/**
+ * Commits a decision, notifies the listeners, and returns the answer. Commit and notification are one synchronous step, so that no reader
+ * sees one without the other.
+ */
 const committed = <A>(
   memory: Memory,
   tenant: string,
@@ -187,7 +193,7 @@ const committed = <A>(
   if (writes.length > 0) commit(memory, tenant, writes)
   if (isQuiet || writes.length === 0 || !memory.changeFeed.isHeard()) return Effect.succeed(answer)
   memory.changeFeed.unsafePublish(tenant, ChangeFeed.changesOf(rows, writes), now)
-  return Effect.as(Effect.yieldNow(), answer) // listeners have a turn before the next write
+  return Effect.as(Effect.yieldNow(), answer) // lets listeners run before the next write
 }
 
 const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
@@ -212,12 +218,12 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
   const tenantIndex = memory.tenantIndexes.get(tenant)
   const revisions = memory.revisions.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
   memory.revisions.set(tenant, revisions)
-  let litters = false
+  let orphansVectors = false
   for (const { id, next } of writes) {
     const earlier = revisions.get(id)
     tenantIndex.set(id, next?.stored)
     if (next === undefined) {
-      litters ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each has one revision at least
+      orphansVectors ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each id has at least one revision
       revisions.delete(id)
       continue
     }
@@ -225,17 +231,17 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     const at = erasableAt(lifetimeOf(next.stored), memory.trash)
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
-  if (litters) sweep(memory, tenant, tenantIndex)
+  if (orphansVectors) sweep(memory, tenant, tenantIndex)
   memory.tenantIndexes.keep(tenant, tenantIndex, revisions.size)
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
-/** Erases the vectors of texts that no record of the tenant holds. Cost: those vectors. */
+/** Erases the vectors of texts that no record of the tenant has any more. Cost: those vectors. */
 const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
   if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
 
-/** Sweeps where most vectors are litter. A tenant without rows is left alone: its vectors may be there before its records. */
+/** Erases orphaned vectors if they are the majority. Skips a tenant without rows, whose vectors may precede its records. */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
   const tenantIndex = memory.tenantIndexes.get(tenant)
@@ -243,21 +249,21 @@ const prune = (memory: Memory, tenant: string): void => {
 }
 
 /**
- * The indexes of many tenants, for an engine that has their rows in memory anyway. A tenant index with few rows is given up once it is
- * the one that was unused the longest, and made again when it is asked for, so that many small tenants take little memory.
+ * The indexes of many tenants, for an engine that has the rows in memory anyway. The index of a tenant with few rows is evicted when it is
+ * the least recently used, and rebuilt when needed, so that many small tenants take little memory.
  */
 export class Cache {
   readonly #make: (tenant: string) => TenantIndex.TenantIndex
   readonly #large = new Map<string, TenantIndex.TenantIndex>()
-  /** Tenant indexes of tenants with few rows; the one that was asked for last comes last. */
+  /** Indexes of tenants with few rows, least recently used first. */
   readonly #small = new Map<string, TenantIndex.TenantIndex>()
 
-  /** Takes the function that makes the index of a tenant out of all of its rows. */
+  /** Takes the function that builds the index of a tenant from all of its rows. */
   constructor(make: (tenant: string) => TenantIndex.TenantIndex) {
     this.#make = make
   }
 
-  /** Returns the index of a tenant; a tenant without rows gets an empty one, which is not kept. */
+  /** Returns the index of a tenant. A tenant without rows gets an empty index, which is not cached. */
   get(tenant: string): TenantIndex.TenantIndex {
     const large = this.#large.get(tenant)
     if (large !== undefined) return large
@@ -269,30 +275,30 @@ export class Cache {
 
   readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
-  /** Returns the index of a tenant with many rows; `undefined`: it has few. */
+  /** Returns the index of a tenant with many rows; `undefined` if the tenant has few. */
   large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }
 
-  /** Keeps a tenant index that has `rows` rows, tombstones counted. */
+  /** Caches a tenant index that has `rows` rows, tombstones included. */
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)
     this.#large.delete(tenant)
-    if (rows > few) this.#large.set(tenant, tenantIndex)
+    if (rows > maxSmallRows) this.#large.set(tenant, tenantIndex)
     else if (rows > 0) this.#small.set(tenant, tenantIndex)
     for (const [tenant, tenantIndex] of this.#small) {
-      if (this.#small.size <= atOnce) return
+      if (this.#small.size <= maxSmallIndexes) return
       this.#small.delete(tenant)
       let size = 0
       for (const { body } of tenantIndex.each()) size += body.length
-      if (size > short) this.#large.set(tenant, tenantIndex) // indexing it again would take long
+      if (size > maxSmallLength) this.#large.set(tenant, tenantIndex) // too long to be indexed again after an eviction
     }
   }
 }
 
-/** Number of rows up to which a tenant has few, and length of their bodies together, in UTF-16 units. */
-const few = 32
-const short = 65_536
+/** Limits of a small tenant: the number of its rows, and the total length of their bodies in UTF-16 units. */
+const maxSmallRows = 32
+const maxSmallLength = 65_536
 
-/** Number of tenant indexes of tenants with few rows that are kept. */
-const atOnce = 256
+/** Number of indexes of small tenants that are cached. */
+const maxSmallIndexes = 256

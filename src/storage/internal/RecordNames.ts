@@ -1,6 +1,6 @@
 /**
- * Reads off one record what it is called, and the names and ids that it refers to: from its summary, text, path and properties.
- * `Links` finds the records that they lead to.
+ * Extracts from a record its names, and the names and ids that it refers to: from its summary, text, path and properties. `Links` finds the
+ * records that the names stand for.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
@@ -8,28 +8,31 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { Json } from "../../domain/Payload.ts"
 import * as Wikilink from "../../domain/Wikilink.ts"
 
-/** A name in a record's text, the likeliest meaning first. */
+/** A reference in a record's text: the id that it may be, and the names that it may mean, most likely first. */
 export interface Mention {
   readonly id: MemoryId | undefined
   readonly names: ReadonlyArray<string>
 }
-/** Returns the path of a record that is a Markdown file. */
+/** Returns the path of a record that is a Markdown file; `undefined` for other records. */
 export const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
   origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
 
-/** Returns the folder of a file's record, as a name. */
+/** Returns the folder of a file's record, normalised as a name. */
 export const folderOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
 }
 
-/** Returns the whole path of a file's record, as a name. */
+/** Returns the full path of a file's record, normalised as a name. */
 export const wholeNameOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.namesOf(path)[0]
 }
 
-/** Returns the names of a record. A file's record also has its path, every end of it, and the id that it had elsewhere. */
+/**
+ * Returns the names of a record. For a file also its path, every suffix of the path (`a/b/c`, `b/c`, `c`), and the id that it had in
+ * another system.
+ */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
   const whole = wholeNameOf(record)
@@ -44,16 +47,16 @@ export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   ].filter((name) => name !== "")
 }
 
-/** Most folders of a path that count as names of their own. */
+/** Largest number of path segments in a name that is a suffix of a path. */
 const maxParts = 8
 
-/** Metadata key of a renamed file: a list of the names that it had, so that links with an earlier name still lead to it. */
+/** Metadata key of the earlier names of a renamed file, so that links to an earlier name still find it. */
 export const formerNames = "formerNames"
 
-/** Longest list of aliases that counts. */
+/** Number of aliases that are read; the rest is ignored. */
 const maxAliases = 64
 
-/** Returns the names of a file's record from its properties: its aliases, and the names that it had. */
+/** Returns the names in a file's properties: its aliases and former names. */
 export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArray<string> =>
   origin === "file"
     ? [metadata["aliases"], metadata["alias"], metadata[formerNames]].flat().slice(0, maxAliases)
@@ -63,20 +66,20 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
       .filter((name) => name !== "")
     : []
 
-/** Returns the names in the body and in a file's properties; other records have them in `metadata.links`, where Deuz keeps them. */
+/** Returns the references in the body and in a file's properties. Other records have theirs in `metadata.links`, as Deuz stores them. */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
   const told = origin === "file" ? metadata : metadata["links"]
   const texts = told === undefined ? [body] : [body, ...textsOf(told)]
-  if (!texts.some(Wikilink.mayHaveLink)) return none // most records end here
+  if (!texts.some(Wikilink.mayHaveLink)) return none // the usual case
   const folder = folderOf(record)
   return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map((link) => mentionOf(link, folder))
 }
 
-/** Returns what a link mentions. `folder`: that of the file it stands in. */
+/** Converts a link to a reference. `folder` is that of the file with the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may have a ^
+    ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may contain a ^
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
   ]
@@ -86,7 +89,7 @@ const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: str
   }
 }
 
-/** Returns every text in a list or an object. */
+/** Returns every string in a list or an object, nested ones included. */
 const textsOf = (json: Json): ReadonlyArray<string> =>
   typeof json === "string"
     ? [json]
@@ -94,7 +97,7 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     ? Object.values(json).flatMap(textsOf)
     : []
 
-/** Returns the paths that a target may mean from the folder of a file. Empty where it names none, or leads out of the vault. */
+/** Returns the path of a link's target relative to the folder of a file. Empty if the target is not relative, or leads out of the vault. */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
   const parts = folder === "" ? [] : folder.split("/")
@@ -109,21 +112,21 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
 const isId = (text: string): text is MemoryId => text.length === 26 && isUlid(text)
 const isUlid = Schema.is(MemoryId)
 
-/** Returns the keys of a mention: its id, if it has one, and its names. */
+/** Returns the keys of a reference: its id, if it has one, and its names. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
-/** Returns the hashes of the names that a record answers to, some perhaps twice. Only files have names beside the summary. */
+/** Returns the hashes of the names of a record, possibly with repetitions. Only files have names besides the summary. */
 export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
   record.source.origin === "file"
     ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
     : [Wikilink.hashOfName(record.summary)]
 
-/** Returns the hashes of the names and ids that a record refers to, some perhaps twice, and perhaps some of others. */
+/** Returns the hashes of the names and ids that a record refers to, possibly with repetitions and with hashes of other names. */
 export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
   const { body, links, metadata, source: { origin } } = record
   const isPlain = origin !== "file" && metadata["links"] === undefined
   if (!isPlain) return [...links.map(({ to }) => to), ...mentionsOf(record).flatMap(keysOf)].map(Wikilink.hash)
-  const found = Wikilink.parse(body) // no longer than `maxTargets`
+  const found = Wikilink.parse(body) // returns at most `maxTargets` links
   if (links.length + found.length === 0) return none
   const hashes = links.map(({ to }) => Wikilink.hash(to))
   for (const link of found) {
@@ -140,13 +143,13 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * Objects by 32-bit keys, several to a key, to look something up by the hash of a text before comparing the text itself. A key with
- * one object holds just that. Many keys are spread over many tables, so that no table that grows stops the event loop; what comes is
- * put into its table once a key of that table is asked for.
+ * A map from 32-bit hashes to objects, several objects to a hash, for callers that look up a text by its hash and then compare the text
+ * itself. A hash with one object stores just the object. When there are many keys they are split over many tables, so that no table takes
+ * long to grow and blocks the event loop. Added keys are buffered, and go into their table when a key of that table is read.
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
-  /** Number of keys that came while there is one part. */
+  /** Number of keys; counted only until they are split into parts. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant. */
@@ -157,7 +160,7 @@ export class KeyIndex<V extends object> {
     if (parts.length === 1 && ++this.#size > most) this.#spread(part)
   }
 
-  /** Removes an object from a key. Cost: what came since a key of its part was asked for. */
+  /** Removes an object from a key. Cost: the keys buffered in its part. */
   remove(key: number, value: V): void {
     const table = this.#tableOf(key)
     const held = table?.get(key)
@@ -168,8 +171,8 @@ export class KeyIndex<V extends object> {
   }
 
   /**
-   * Returns the objects of a key, in the order in which they came. The answer is good until the next change. Cost: that of the
-   * answer, and what came since a key of its part was asked for.
+   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: the objects returned, and the keys
+   * buffered in its part.
    */
   get(key: number): Iterable<V> {
     const held = this.#tableOf(key)?.get(key)
@@ -189,7 +192,7 @@ export class KeyIndex<V extends object> {
   }
 }
 
-/** Some of the keys: a table, and what has to be put into it. */
+/** A part of the keys: a table, and a buffer of keys that are not in the table yet. */
 class Part<V extends object> {
   readonly #table = new Table<V>()
   #keys: Array<number> = []
@@ -206,6 +209,7 @@ class Part<V extends object> {
     const [keys, values] = [this.#keys, this.#values]
     this.#keys = []
     this.#values = []
+    table.reserve(keys.length)
     for (let i = 0; i < keys.length; i++) {
       const [key, value] = [keys[i]!, values[i]!]
       const held = table.get(key)
@@ -217,7 +221,7 @@ class Part<V extends object> {
   }
 }
 
-/** Number of keys beyond which they are spread over so many tables. A power of two. */
+/** Number of keys above which the keys are split into parts, and the number of parts, which is a power of two. */
 const most = 8_192
 const spread = 256
 
@@ -226,7 +230,7 @@ class Table<V extends object> {
   #keys = new Int32Array(4)
   #values: Array<V | Set<V> | undefined> = [undefined, undefined, undefined, undefined]
   #size = 0
-  /** 32 less the logarithm of the number of places. */
+  /** 32 minus the binary logarithm of the number of slots. */
   #shift = 30
 
   get(key: number): V | Set<V> | undefined {
@@ -238,17 +242,24 @@ class Table<V extends object> {
     const isNew = this.#values[at] === undefined
     this.#keys[at] = key
     this.#values[at] = value
-    if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow()
+    if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow(2 * this.#keys.length)
   }
 
-  /** Removes a key that is there, and moves those behind that would not be found any more. */
+  /** Makes room for so many keys more. */
+  reserve(more: number): void {
+    let length = this.#keys.length
+    while (4 * (this.#size + more) > 3 * length) length *= 2
+    if (length > this.#keys.length) this.#grow(length)
+  }
+
+  /** Removes a key that exists, and moves back the entries behind it that could no longer be found. */
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1
     let free = this.#placeOf(key)
     for (let at = (free + 1) & mask; values[at] !== undefined; at = (at + 1) & mask) {
       const home = this.#homeOf(keys[at]!)
-      if (((at - home) & mask) < ((at - free) & mask)) continue // it lies between its home and the free place
+      if (((at - home) & mask) < ((at - free) & mask)) continue // the entry is between its home slot and the free slot
       keys[free] = keys[at]!
       values[free] = values[at]
       free = at
@@ -265,7 +276,7 @@ class Table<V extends object> {
     return Math.imul(key, golden) >>> this.#shift
   }
 
-  /** Returns the place of a key, or a free one for it. */
+  /** Returns the slot of a key, or a free slot for it. */
   #placeOf(key: number): number {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1
@@ -274,11 +285,11 @@ class Table<V extends object> {
     return at
   }
 
-  #grow(): void {
+  #grow(length: number): void {
     const [keys, values] = [this.#keys, this.#values]
-    this.#keys = new Int32Array(2 * keys.length)
-    this.#values = Array.from({ length: 2 * keys.length })
-    this.#shift--
+    this.#keys = new Int32Array(length)
+    this.#values = Array<V | Set<V> | undefined>(length).fill(undefined)
+    this.#shift = Math.clz32(length) + 1
     for (let i = 0; i < keys.length; i++) {
       const value = values[i]
       if (value === undefined) continue
@@ -289,5 +300,5 @@ class Table<V extends object> {
   }
 }
 
-/** 2 ** 32 over the golden ratio: its products spread keys over all places. */
+/** 2 ** 32 divided by the golden ratio: products with it spread keys evenly over all slots. */
 const golden = 0x9e3779b1

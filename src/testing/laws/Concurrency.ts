@@ -1,4 +1,4 @@
-/** Laws of concurrent writers and `ifRevision`: no write is lost, and none is half visible. */
+/** Laws of concurrent writers and `ifRevision`: no write is lost, and none is partly visible. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

@@ -243,7 +243,7 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** Checks that a forgotten record looks, to the viewer that forgot it, like one that never existed. */
+/** Checks that a forgotten record looks to its viewer like one that never existed. */
 const absent = (store: Service, id: MemoryId) =>
   Effect.gen(function*() {
     assert.isUndefined(yield* get(store, ada, id))

@@ -1,4 +1,4 @@
-/** Laws of identity: minted ids, and drafts that are duplicates. */
+/** Laws of identity: generated ids, and drafts that are duplicates. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
         const foreign = yield* mint(elsewhere, 7)
         const c = yield* mint(ada, 1)
         assert.strictEqual(c - b, b - a)
-        // another tenant's ids may lie anywhere in the millisecond
+        // each tenant has a random offset of its own within the millisecond
         assert.isTrue(foreign - b > 1_000_000n || b - foreign > 1_000_000n)
       })
   ),
@@ -215,6 +215,6 @@ export const laws: ReadonlyArray<Law> = [
   )
 ]
 
-/** Converts an id to a number, so that gaps can be computed. */
+/** Converts an id to a number, so that ids can be subtracted. */
 const numberOf = (id: string): bigint =>
   Array.from(id).reduce((sum, digit) => sum * 32n + BigInt("0123456789ABCDEFGHJKMNPQRSTVWXYZ".indexOf(digit)), 0n)

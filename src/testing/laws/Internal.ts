@@ -1,4 +1,4 @@
-/** Laws of the library's own rows: stored like any other, and visible to `System` only. */
+/** Laws of internal rows, which are stored like other records, but visible to `System` only. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,7 +10,7 @@ import { ada, draft, found, get, id, listed, put, system, the, whyNot } from "..
 const row = (name: string) => draft(`tea for ${name}`, { id: id(name), scope: Internal, kind: "outbox", tags: ["tea"] })
 const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "r", reach: "within" })]
 
-/** The laws of the library's own rows. */
+/** The laws of internal rows. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "only System can read, find, count or change records of scope Internal; no other viewer can, whatever its reach",

@@ -1,4 +1,4 @@
-/** Laws of links between records: those that a record has, and those that names in its text make. */
+/** Laws of links between records: those in a record's `links`, and those by `[[names]]` in its text. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -126,7 +126,7 @@ export const laws: ReadonlyArray<Law> = [
     "a [[wikilink]] that names several records resolves to the one of the same scope, else the newest, else the first by id",
     (store) =>
       Effect.gen(function*() {
-        const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // two
+        const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // sorting keeps both
         yield* write(store, pot, "Pot", "[[Tea]]")
         for (const id of [second, first]) yield* put(store, draft("", { id, summary: "tea", scope: "global" }), system)
         assert.deepStrictEqual((yield* ends(store, pot)).to, [first])

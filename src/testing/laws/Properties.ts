@@ -1,4 +1,4 @@
-/** Laws of random drafts and random courses of events; seeded, so that runs are alike. */
+/** Laws that are checked with random drafts and random sequences of operations; seeded, so that runs are repeatable. */
 import { assert } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ import * as Nearness from "../Nearness.ts"
 import * as Question from "../Question.ts"
 import { get, id, put, system } from "../Sample.ts"
 
-/** The laws of random drafts and courses of events. */
+/** The laws of random drafts and sequences of operations. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "a random valid draft is stored with every field unchanged",
@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
           assert.deepStrictEqual(yield* get(store, system, record.id), record)
           const { source, ...fields } = { ...record }
           const { source: citation, ...written } = draft
-          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // every written field is in the record
+          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // the record has every written field
           assert.deepEqual(plain(source), plain({ ...citation, origin: "user", trust: 1 }))
         }), { discard: true })
   ),
@@ -50,7 +50,7 @@ export const laws: ReadonlyArray<Law> = [
           const { learn, resolve } = Question.mintedIds()
           const past: Array<string> = []
           for (const [tick, question] of questions) {
-            if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
+            if (tick > 0) yield* TestClock.adjust(tick) // skipped for 0, since each call waits for a real timer
             past.push(`+${tick} ${JSON.stringify(question.viewer)} ${question.text}`)
             const answer = yield* Question.put(question, store, resolve)
             assert.deepEqual(
@@ -74,7 +74,7 @@ export const laws: ReadonlyArray<Law> = [
           const [here, there] = [Question.mintedIds(), Question.mintedIds()]
           const past: Array<string> = []
           for (const [n, [tick, question]] of questions.entries()) {
-            if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
+            if (tick > 0) yield* TestClock.adjust(tick) // skipped for 0, since each call waits for a real timer
             const stranger = foreign[n]
             if (stranger && isForeign(viewer, stranger)) {
               yield* Effect.either(crowded.apply(stranger.writer, [stranger.mutation]))
@@ -96,8 +96,8 @@ export const laws: ReadonlyArray<Law> = [
 ]
 
 /**
- * Tries sampled courses of events, each with its own clock, randomness and scope. Several run at once, since a test
- * clock waits for a real timer whenever it is moved.
+ * Checks random sequences of operations, each with its own clock, randomness and scope. Several run at once, since a test clock waits for a
+ * real timer whenever it is moved.
  */
 const each = <A>(
   { capabilities }: Service,
@@ -122,7 +122,9 @@ const tick = FastCheck.oneof(
   { weight: 1, arbitrary: FastCheck.constantFrom(1, 50, 5_000, 60_000) }
 )
 
-/** Lets time pass between events. All ticks together stay below the hour after which a store compacts by itself. */
+/**
+ * Generates operations with the time that passes before each. In all less than an hour passes, after which a store would compact by itself.
+ */
 const course = <A>(question: FastCheck.Arbitrary<A>) =>
   FastCheck.array(FastCheck.tuple(tick, question), {
     minLength: 25,
@@ -140,7 +142,7 @@ interface Stranger {
   readonly mutation: MemoryMutation
 }
 
-/** Generates a viewer that writes under minted ids only, and strangers that write out of its sight, under ids that it guesses. */
+/** Generates a viewer that writes only under generated ids, and other writers that write outside of its sight under ids that they guess. */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
     viewer: FastCheck.constant(viewer),
@@ -167,7 +169,7 @@ const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Vi
   })
 )
 
-/** Whether a stranger's mutation stays out of the viewer's sight. */
+/** Whether the other writer's mutation stays outside of the viewer's sight. */
 const isForeign = (viewer: Viewer.Viewer, { mutation, writer }: Stranger): boolean =>
   mutation._tag !== "Put" || writer.tenant !== viewer.tenant || !Viewer.sees(viewer, mutation.draft.scope)
 

@@ -1,4 +1,4 @@
-/** Laws of search by meaning and by word: the hits, their order, and the counts of records left out. */
+/** Laws of search by meaning and by words: the hits, their order, and the counts of records left out. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -215,7 +215,7 @@ export const laws: ReadonlyArray<Law> = [
             }
           }
         }
-        // the one leg there is cannot be switched off
+        // a weight of 0 does not switch off the only retriever of the mode
         assert.deepStrictEqual(
           yield* found(store, ada, by([1, 0], { mode: "vector", weights: { vector: 0 } })),
           ["green tea"]

@@ -234,7 +234,7 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
         const embedding = { model: "m", vector: [1, 0] }
-        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // it lacks an embedding, or the leg
+        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // no vector given, or none held
         if (!store.capabilities.vector) {
           yield* refuses("unsupported", store.search(ada, { text: "tea", mode: "vector", embedding }))
         }

@@ -1,4 +1,4 @@
-/** Laws of the trash: the viewers that see a forgotten record, the order of the list, and how long it is kept. */
+/** Laws of the trash: which viewers see a forgotten record, the order of the list, and how long a record is kept. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Duration from "effect/Duration"

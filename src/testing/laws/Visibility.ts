@@ -1,4 +1,4 @@
-/** Laws of visibility: a record that a viewer does not see behaves as if it were absent. */
+/** Laws of visibility: a record that a viewer does not see behaves as if it did not exist. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -206,7 +206,7 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
-                // a draft that could not be written anyway reveals nothing about the id
+                // a draft that is invalid in any case must reveal nothing about the id
                 ...yield* Effect.forEach(
                   [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
                   (draft) =>
@@ -294,7 +294,7 @@ const strangers = [
   Viewer.system("elsewhere")
 ]
 
-/** Removes the id that the caller itself gave from an error. */
+/** Removes from an error the id, which the caller itself passed. */
 const anonymous = (
   { detail, id: _, message, op, reason }: {
     op: string

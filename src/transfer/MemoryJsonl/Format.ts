@@ -1,4 +1,4 @@
-/** The lines of a file of `MemoryJsonl`, as schemas, and the counts of both directions. */
+/** Schemas of the lines of a `MemoryJsonl` file, and the counts that reading and writing report. */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as MemoryError from "../../domain/MemoryError.ts"
@@ -10,13 +10,13 @@ import { type Lineage, newestOf } from "../../storage/Copy/Lineage.ts"
 
 /** Name of the format in the first line of a file. */
 export const format = "effect-memory"
-/** The version that is written, and the newest that is read. */
+/** The version that is written, which is also the newest that can be read. */
 export const version = 1
 
 /** Schema of the first line. */
 export const Head = Schema.Struct({ format: Schema.Literal(format), version: Schema.Int })
 
-/** Schema of a record with its past. */
+/** Schema of a line with a record and its earlier revisions. */
 export const RecordLine = Schema.Struct({
   tenant: Viewer.Tenant,
   /** The kept revisions, oldest first. */
@@ -24,7 +24,7 @@ export const RecordLine = Schema.Struct({
   /** Numbers of the revisions that are tombstones. */
   forgotten: Schema.optional(Schema.Array(Revision)),
   uses: Schema.optional(Schema.Struct({ count: Schema.NonNegativeInt, accessedAt: Schema.optional(Millis) })),
-  /** Vectors by model and by the hash of the text: little-endian floats of 32 bits, in base 64. */
+  /** Vectors by model and by the hash of the text: little-endian 32-bit floats, in base64. */
   vectors: Schema.optional(
     Schema.Record({
       key: Schema.String,
@@ -33,17 +33,17 @@ export const RecordLine = Schema.Struct({
   )
 })
 
-/** Schema of some messages of a thread. */
+/** Schema of a line with some messages of a thread. */
 export const ThreadLine = Schema.Struct({
   tenant: Viewer.Tenant,
   owner: MemoryScope,
   name: ScopeId,
-  /** Place of the first of these messages in the thread. */
+  /** Sequence number in the thread of the first of these messages. */
   from: Schema.NonNegativeInt,
   messages: Schema.NonEmptyArray(ThreadRows.Stored)
 })
 
-/** Schema of the last line: how many lines of records and how many messages a whole file has. */
+/** Schema of the last line: the numbers of record lines and of messages in a complete file. */
 const EndLine = Schema.Struct({ records: Schema.NonNegativeInt, messages: Schema.NonNegativeInt })
 
 /** Schema of every line but the first. */
@@ -53,29 +53,29 @@ export const AnyLine = Schema.Union(
   Schema.Struct({ end: EndLine })
 )
 
-/** Counts of what was written to a file, or read from one. */
+/** Counts of the items that were written to a file, or read from one. */
 export interface Counts {
-  /** Records, tombstones among them, and rows of the library itself. */
+  /** Number of records, including tombstones and the library's internal rows. */
   readonly records: number
   readonly tombstones: number
-  /** Revisions, the current one of each record among them. */
+  /** Number of revisions, including the current one of each record. */
   readonly revisions: number
   readonly vectors: number
   readonly threads: number
   readonly messages: number
 }
-/** Counts that are added to. */
+/** Counts in mutable form. */
 export type Tally = { -readonly [Key in keyof Counts]: number }
-/** Counts of nothing. */
+/** Counts that are all 0. */
 export const none: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, threads: 0, messages: 0 }
 
-/** Counts a record with its revisions. */
+/** Adds a record and its revisions to the counts. */
 export const count = (tally: Tally, lineage: Lineage): void => {
   tally.records++
   tally.revisions += lineage.length
   if (newestOf(lineage).forgotten) tally.tombstones++
 }
 
-/** Returns the viewer whose threads belong to a scope. */
+/** Returns the viewer to whom the threads of an owner belong. */
 export const viewerOf = (tenant: string, owner: MemoryScope): Effect.Effect<Viewer.Viewer, MemoryError.MemoryError> =>
   Viewer.decode(owner === "global" ? { tenant } : { ...owner, tenant })

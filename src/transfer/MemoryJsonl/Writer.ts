@@ -1,4 +1,4 @@
-/** Writes a store as the lines of `MemoryJsonl`. */
+/** Exports a store as lines of `MemoryJsonl`. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Encoding from "effect/Encoding"
@@ -22,24 +22,24 @@ import { count, type Counts, format, none, type Tally, version, viewerOf } from 
 export interface WriteOptions {
   /** Tenants to write. Default: all. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Writes what belongs to this user, and nothing else. Default: everything. */
+  /** Exports only the data of this user. Default: the data of all. */
   readonly userId?: string | undefined
-  /** Whether vectors are written; they can be made again. Default true. */
+  /** Whether to export vectors, which can also be computed again. Default true. */
   readonly vectors?: boolean | undefined
-  /** Whether threads are written. Default true. */
+  /** Whether to export threads. Default true. */
   readonly threads?: boolean | undefined
-  /** Runs after each line with the counts so far; the writing waits for it. */
+  /** Called after each line with the counts so far; writing waits for it. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
-/** Rows that are read at a time. */
+/** Number of rows that are read at a time. */
 const page = 500
-/** Messages of a line. */
+/** Number of messages per line. */
 const messagesOfLine = 100
 
 /**
- * Streams a store as lines, each with its line feed. Reads past viewers: it is for the operator of the store, or for the person whose
- * id is named. Cost: every row of the tenants is read. Fails with `unsupported` where the store has no rows of its own.
+ * Streams a store as lines, each with its line feed. Reads without the checks of viewers: it is for the operator of the store, or for the
+ * person whose id is given. Cost: a scan of all rows of the tenants. Fails with `unsupported` if the store gives no access to its rows.
  */
 export const write = (
   store: Service,
@@ -75,7 +75,7 @@ const linesOf = (store: Service, side: Side, tenant: string, options: WriteOptio
         if (!isInternal(row.record.scope) || row.record.kind !== ThreadRows.kind) return true
         const head = readHead(row.record.data)
         if (!row.forgotten && Either.isRight(head)) heads.push({ owner: head.right.owner, name: head.right.name })
-        return false // rows of threads are signed by their store: messages are written instead
+        return false // their ids depend on this store's secret: messages are exported instead
       }),
       Stream.mapEffect((row) => recordLine(side, tenant, row, models, tally))
     )

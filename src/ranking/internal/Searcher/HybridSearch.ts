@@ -1,4 +1,4 @@
-/** The part of a search that retrieves by vector and by words, completes what either lacks of a score, and fuses both. */
+/** Hybrid search: retrieves by vector and by words, computes for each match the score that it lacks, and combines both scores. */
 import * as Option from "effect/Option"
 import { type Embedding, type Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -13,22 +13,25 @@ import { Passages } from "../Passages.ts"
 import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
-/** Share of its cosine that a turn lends to the turns next to it. */
-const lent = 0.8
-/** Number of the nearest records that lend: the same at any depth. */
-const lenders = 100
+/**
+ * Share of its cosine that a turn (a record of a session) lends to the turns directly before and after it: a turn's vector score is the
+ * best of its own cosine and those lent to it.
+ */
+const lentShare = 0.8
+/** Number of the nearest records that lend their cosine; fixed, so that scores do not depend on the depth. */
+const maxLenders = 100
 
-/** A candidate, with what is known of its scores so far. */
+/** A match, with the scores that are known so far. */
 interface HybridCandidate {
   readonly fact: Fact
   cosine: number
-  /** Whether the vector leg has found it. */
+  /** Whether the match was found by vector. */
   readonly isNear: boolean
   lexical: number
   signals: Readonly<Signals> | undefined
 }
 
-/** Retrieves the best `depth` by vector and by words, and completes the other score of each. */
+/** Does a hybrid round: retrieves the best `depth` matches by vector and by words, and computes the missing score of each. */
 export function* hybridSearch(
   search: Search,
   embedding: Embedding,
@@ -42,7 +45,7 @@ export function* hybridSearch(
     ? { hits: [], awaiting: 0, exact: true }
     : above(floor, yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
-  const nearest = nearestOf(near, lent * Math.min(1, weights.conversation * weights.ranker))
+  const nearest = nearestOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, HybridCandidate>()
   for (const { cosine, fact } of near.hits) {
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, signals: undefined })
@@ -68,7 +71,7 @@ export function* hybridSearch(
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
     if (i < words) all.set(fact.id, one)
-    else about = one // everything else in `also` is near, so this is the subject
+    else about = one // every other id of `also` is in `all`, so this is the record that `whyNot` asks about
   })
   if (subject !== undefined) about = all.get(subject.id) ?? about
   if (subject !== undefined && about === undefined) {
@@ -102,14 +105,14 @@ export function* hybridSearch(
   }
   return {
     found,
-    // the count of words may be "at least" so many: those that are near alone come on top
+    // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
     count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
-    // a deeper round finds nothing above `minScore` where this one dropped some; but of equally near ones it may find newer ones
+    // a deeper round finds nothing above `minScore` if this one dropped matches; but it may find newer ones with the last cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined
         ? found.length === all.size
-        : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // one of `near` at least
+        : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // `near` has at least `last`
     explanationOf: (found, record) => {
       const { cosine, fact, lexical, relevance } = found
       const { lexical: whole = 0, ...factors } = search.factors(record, relevance, weight)
@@ -136,10 +139,10 @@ export function* hybridSearch(
 const above = (floor: number, near: Near): Near =>
   floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
 
-/** Makes the function that tells what the turns next to one lend it: the best of their cosines, times `share`. */
+/** Makes a function that returns the cosine lent to a record: the best cosine of the turns next to it, times `share`. */
 const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
-  for (const hit of share > 0 ? hits.slice(0, lenders) : []) {
+  for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {
     const { sequence, session } = hit.fact
     if (session === undefined || sequence === undefined) continue
     const others = sessions.get(session)
@@ -155,7 +158,7 @@ const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   }
 }
 
-/** Reads the vectors of records that the vector leg did not return, and sets their cosines. */
+/** Reads the vectors of matches that were found by words only, and sets their cosines. */
 function* compare(
   { retrieval, sight }: Search,
   model: string,
@@ -180,7 +183,7 @@ function* compare(
 const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
 
-/** Explains what the words of the query gave a record, and of what its rank is made, of the best rank. */
+/** Explains the lexical score of a record: its BM25 and the summands of it, and the parts of its rank relative to the best rank. */
 export const wordsOf = (
   { options: { analyzer } }: Search,
   matches: Matches,
@@ -195,7 +198,7 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // there are no signals if nothing but words ranks
+  // the rank is made of words only if there are no signals
   const known = signals === undefined ? { words: 1 } : ranker?.read().shares(signals, bestWords ?? 0)
   const shares = ranker === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)
@@ -207,11 +210,11 @@ export const wordsOf = (
 
 const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, documents }: Matches) =>
   terms.flatMap((term, i) => {
-    const df = documentFrequencies[i]! // there is one for each term that was asked for
+    const df = documentFrequencies[i]! // there is one for each term
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
 
-/** Returns the confidence, 0..1, that a match answers the question; 0 without a match; `undefined` where it is not asked for. */
+/** Returns the probability that a match answers the query, 0..1; 0 without a match; `undefined` if the query does not ask for it. */
 export const confidenceIn = (
   { query }: Search,
   { best, bestWords = best, candidates, documentFrequencies, documents, isNamed }: Matches,
@@ -234,7 +237,7 @@ export const confidenceIn = (
   })
 }
 
-/** Finds the passage of a long record that has most of the question. Where no words were matched each term counts alike. */
+/** Returns the passage of a long record that fits the query best. If words were not searched, all terms have the same weight. */
 export const passageIn = (
   { options: { analyzer } }: Search,
   matches: Matches | undefined,

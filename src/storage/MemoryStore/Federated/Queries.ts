@@ -1,15 +1,15 @@
 /**
- * Answers for all stores of a federation together: hits, pages, neighbours, vectors.
+ * Queries over all stores of a federation: hits, pages, neighbours, vectors.
  *
- * The hits of several stores become one list:
+ * The hits of several stores are merged into one list:
  *
  * ```text
- * each store's own, scores 0..1  →  a copy goes to the hit it is of  →  by score, ties newest first, then id
- *   →  what says the same is folded into the better  →  limit  →  budget
+ * hits of each store, scores 0..1  →  drop copies of other stores' records  →  sort by score, then newest first, then id
+ *   →  drop near-duplicates of a better hit  →  limit  →  budget
  * ```
  *
- * A score says how good a hit is beside the best of its store, which has about 1: so no store takes every place, and the
- * best hit of a store that knows little of the matter stands beside the best of one that knows much.
+ * A score is relative to the best hit of the same store, which has about 1. So no store takes all places, but the best hit of a
+ * store with little about the query ranks as high as the best hit of a store with much about it.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -41,7 +41,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Searches all members at once. `limitOf` says how many hits each may give. Fails where every member does. */
+/** Searches all members in parallel. `limitOf` returns the number of hits that each may return. Fails only if every member fails. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -86,8 +86,8 @@ export const search = (
   })
 
 /**
- * Explains why a record is not among the hits: by the answer of the store that owns it, or, if that store has it among its hits, by
- * what became of it among the hits of all.
+ * Explains why a record is not among the hits: with the explanation of the store that owns it, or, if that store returned it, with the
+ * reason why merging dropped it.
  */
 export const whyNot = (
   members: StoreRegistry.Members,
@@ -105,9 +105,9 @@ export const whyNot = (
   })
 
 /**
- * Returns a page of all members, by recency. Each store goes on from one place, which a cursor of the federation names. Cost: a page
- * of each, and another where copies took the room. Fails where any member does, since a failure is not absence. A viewer is shown
- * the trash of the stores that take writes: nothing else can be restored here.
+ * Returns a page of the records of all members, by recency. A cursor of the federation names one position, from which each store continues.
+ * Cost: a page of each store, and further pages if many records were copies. Fails if any member fails, since its records would be missing.
+ * The trash shows only records of writable stores, because others cannot be restored here; the viewer `System` sees all.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -129,7 +129,7 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // more of a store may lie beyond the end of its page, and come before
+      // records after the end of a store's page may come before these, so those go on the next page
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -137,7 +137,7 @@ export const list = (
     }
   })
 
-/** Streams every page of `list`, by the members there are at each page. */
+/** Streams every page of `list`; each page asks the members that exist at that time. */
 export const stream = (
   members: Effect.Effect<StoreRegistry.Members>,
   viewer: Viewer.Any,
@@ -153,8 +153,8 @@ export const stream = (
   )
 
 /**
- * Returns the neighbours of a record. Cost: that of one store where it alone has anything to show; else reading all that the viewer
- * sees.
+ * Returns the neighbours of a record. Cost: one query if only one store has records visible to the viewer; otherwise all visible records
+ * are read.
  */
 export const links = (
   members: StoreRegistry.Members,
@@ -178,7 +178,9 @@ export const links = (
     return all.seen((record) => !isExpired(record, now) && isValidAt(record, now))(id)
   })
 
-/** Returns the store that owns an id among ids that each member gave. An id that the first member gave is its own. */
+/**
+ * Returns the function that finds the owner of an id, for ids that members returned. An id that the first member returned belongs to it.
+ */
 const ownerIn = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -194,11 +196,11 @@ const ownerIn = (
   )
 }
 
-/** Whether a failure refuses the question itself, so that no other store can answer it either. */
+/** Whether an error rejects the query itself, so that no other store could answer it. */
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 
-/** Makes the failure where no store answered: with the reason that they share, else `unavailable`. */
+/** Makes the error if no store answered: with the reason that all share, else `unavailable`. */
 const none = (
   op: string,
   failures: ReadonlyArray<{ readonly leg: string; readonly error: MemoryError.MemoryError }>
@@ -215,21 +217,21 @@ const none = (
 /** The answer of one store. */
 interface Answer {
   readonly store: string
-  /** Whether most of what the store holds is likely to be copies. */
+  /** Whether the store is a mirror, so that most of its records are probably copies. */
   readonly isMirror: boolean
   readonly result: SearchResult
 }
 
-/** The answer of all stores. */
+/** The merged answer of all stores. */
 interface Merged {
   readonly result: SearchResult
-  /** Reasons that hits of single stores are no hits of all, by id. */
+  /** Reasons why hits of single stores are not in the merged result, by id. */
   readonly absent: ReadonlyMap<MemoryId, Absence>
 }
 
 /**
- * Merges the answers of the stores. `ownerOf` tells the store that a record belongs to. The hits that a store left out count in
- * proportion to its own hits among those it gave: those of a mirror that found copies only count nothing.
+ * Merges the answers of the stores. `ownerOf` returns the store that a record belongs to. The counts in a store's `leftOut` are reduced to
+ * the share of its hits that are not copies; if a mirror has no hits, its counts are ignored.
  */
 const merge = (
   answers: ReadonlyArray<Answer>,
@@ -258,13 +260,13 @@ const merge = (
     (query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical"))
   for (const hit of Array.from(own.values()).sort((a, b) => b.score - a.score || byRecency(a.record, b.record))) {
     const { id } = hit.record
-    // two hits of one store say different things
+    // two hits of the same store were already compared there
     const better = isFolded &&
       distinct.find(({ record, store }) => store !== hit.store && saysTheSame(record, hit.record))
     if (!better) distinct.push(hit)
     else {
       absent.set(id, "folded")
-      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store) // our hits have a store
+      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store) // each hit of `own` has a store
     }
   }
   left.folded += absent.size
@@ -296,7 +298,7 @@ const merge = (
   }
 }
 
-/** Lists the failed legs. A failure that is the same in every store is told once, else with the store's name before the leg's. */
+/** Lists the retrievers that failed. A failure that all stores share is listed once; others are prefixed with the store's name. */
 const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
   const isShared = ({ error, leg }: SearchResult["failures"][number]) =>
@@ -307,7 +309,7 @@ const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   ]
 }
 
-/** Returns the vectors of all members: each keeps those of its own texts. */
+/** Returns the vectors of all members; each keeps the vectors of its own texts. */
 export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vectors.Vectors => {
   const all = Effect.map(members, (members) => members.flatMap(({ store }) => Option.toArray(store.vectors)))
   const each = <A, E>(ask: (vectors: Vectors.Vectors) => Effect.Effect<A, E>) =>
@@ -319,7 +321,7 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // vectors go to members whose texts wait for them, else to those that have them; the first member judges unknown texts
+    // a vector goes to the members that have its text pending or already have the vector; if none does, the first member decides
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)

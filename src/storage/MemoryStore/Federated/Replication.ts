@@ -1,14 +1,16 @@
 /**
- * Replication: brings the copies in stores that mirror up to date after a write, so that each copy is as its record is.
+ * Replication: after a write, updates the copies in mirror stores, so that each copy equals its record.
  *
  * ```text
- * written     put, where there is a copy or the rule says so: a failure is a warning, and the next write of it mends it
- * forgotten   forgotten, purged: purged; a failure fails the write, which stands and may be made again
+ * record written    its copy is put, if there is one or the `mirror` rule asks for one; a failure is only logged, and the next
+ *                   write of the record tries again
+ * record forgotten  its copy is forgotten, or purged if the record was; a failure is returned to the caller of the write, which
+ *                   is not undone and can be repeated
  * ```
  *
- * A copy comes a moment after its write; a crash in that moment leaves none until the record is written again.
- * A copy has the revisions of its own store, and its times.
- * The changes of all stores are told as one stream: those of a record by its own store, those of a copy not at all.
+ * A copy is written after its record; after a crash in between it is missing until the record is written again.
+ * A copy has the revision numbers and times of its own store.
+ * `changes` merges the changes of all stores into one stream, without changes of copies.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -24,14 +26,14 @@ import type { Stored } from "../../MemoryStore.ts"
 import { draftOf } from "../../Revision.ts"
 import * as StoreRegistry from "./StoreRegistry.ts"
 
-/** One mutation of a batch, its outcome, and the member that it was written to. */
+/** One mutation of a batch, its outcome, and the member to which it was written. */
 export interface Written {
   readonly mutation: MemoryMutation
   readonly applied: Applied
   readonly holder: StoreRegistry.Member
 }
 
-/** The rows of members before a batch, and the `Replication.moment` at which they were read. */
+/** The rows of the members before a batch, and the value of `Replication.moment` when they were read. */
 export interface Before extends StoreRegistry.Located {
   readonly moment: number
 }
@@ -39,8 +41,8 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Brings all mirrors up to date. Rows that the caller has locked and read are not read again; others are: those whose id
-   * was minted, and all that mirrors hold where a copy of such a row was made since `before`.
+   * Updates all mirrors. Rows that the caller has locked and read (`before`) are not read again. Rows with generated ids are
+   * read again; if others of these were copied since `before`, so are all rows of the mirrors.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -48,23 +50,23 @@ export interface Replication {
     written: ReadonlyArray<Written>,
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Counts the beginnings and ends of rounds that copy rows whose ids no writer has locked. */
+  /** Counter of the starts and ends of copying rows whose ids were not locked, to detect such copying since an earlier value. */
   readonly moment: () => number
-  /** Whether the last change told of this record in this store was that of a copy written here. */
+  /** Whether the latest change of this id in this store was the writing of a copy. */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
-/** Number of remembered copies: as many as a listener may be behind. */
+/** Number of ids of copies that are remembered: as many as the changes that a listener may have unread. */
 const capacity = 65_536
 
-/** Makes a replication that knows of no copies yet. */
+/** Makes a replication that remembers no copies yet. */
 export const make = (): Replication => {
   let moment = 0
   const copies = new Set<string>()
   const keyOf = (member: StoreRegistry.Member, tenant: string, id: MemoryId) =>
     JSON.stringify([member.name, tenant, id])
   const mark = (key: string) => {
-    copies.delete(key) // moves it to the end: a Set keeps the order of insertion
+    copies.delete(key) // moves the key to the end, since a Set keeps insertion order
     copies.add(key)
     for (const first of copies) {
       if (copies.size <= capacity) break
@@ -72,8 +74,8 @@ export const make = (): Replication => {
     }
   }
 
-  /** Brings one mirror up to date with what is held elsewhere. */
-  const bring = (
+  /** Updates one mirror to the rows given, which other members hold. */
+  const updateMirror = (
     member: StoreRegistry.Member,
     tenant: string,
     rows: ReadonlyArray<readonly [MemoryId, Stored | undefined]>,
@@ -107,10 +109,10 @@ export const make = (): Replication => {
         mark(keyOf(member, tenant, id))
       }
       if (copied._tag === "Left" && rows.some(([, row]) => row === undefined || row.forgotten)) {
-        return yield* remains(member, copied.left)
+        return yield* copyRemains(member, copied.left)
       }
       if (gone.length > 0) {
-        yield* Effect.mapError(member.store.apply(system, gone), (error) => remains(member, error))
+        yield* Effect.mapError(member.store.apply(system, gone), (error) => copyRemains(member, error))
       }
       const behind = (error: MemoryError.MemoryError) =>
         Effect.logWarning(`${member.name}: a copy is behind what was written`, error)
@@ -126,7 +128,7 @@ export const make = (): Replication => {
     follow: (members, tenant, written, before) => {
       const mirrors = members.filter(({ mirror }) => mirror !== undefined)
       if (mirrors.length === 0) return Effect.void
-      const left = leftBy(written, before)
+      const left = rowsAfter(written, before)
       const isLocked = written.every(({ applied: { id } }) => left.has(id))
       const copying = Effect.gen(function*() {
         const isCurrent = moment - (isLocked ? 0 : 1) === before.moment
@@ -143,10 +145,10 @@ export const make = (): Replication => {
           const others = rows.filter(([id]) => holders.get(id) !== mirror)
           const held = before.rows.get(mirror)
           const known = isCurrent && held?._tag === "Right" ? held.right : new Map<MemoryId, undefined>()
-          return others.length === 0 ? Effect.void : bring(mirror, tenant, others, known)
+          return others.length === 0 ? Effect.void : updateMirror(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
-        MemoryError.defectToUnavailable("mirror"), // the rule is the application's own
+        MemoryError.defectToUnavailable("mirror"), // the rule is a function of the application, and may throw
         Effect.catchAll((error) =>
           written.some(({ applied: { outcome } }) => outcome === "forgotten" || outcome === "absent")
             ? error
@@ -163,10 +165,10 @@ export const make = (): Replication => {
 }
 
 /**
- * Returns the rows as a batch left them, where its answers tell and their ids were locked. Rows of minted ids, duplicates and
- * absent rows are not among them.
+ * Returns the rows after a batch, as far as they follow from its outcomes and the locked rows read before. Leaves out rows with generated
+ * ids, duplicates and absent rows.
  */
-const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
+const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
   for (const { applied: { id, outcome, record }, holder, mutation } of written) {
     const held = before.rows.get(holder)
@@ -181,17 +183,17 @@ const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located):
   return left
 }
 
-/** Whether a copy agrees with its record in all that a copy takes over. */
+/** Whether a copy equals its record in every field that is copied. */
 const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
 const contentOf = (record: MemoryRecord) => canonicalJson([draftOf(record), record.supersededBy, record.source])
 
-const remains = (member: StoreRegistry.Member, error: MemoryError.MemoryError) =>
+const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryError) =>
   new MemoryError.MemoryError({
     ...error,
     message: `a copy remains in ${member.name}; do it again (${error.message})`
   })
 
-/** Streams the changes of the members that are there, and of each that comes, until it goes; in order store by store. */
+/** Streams the changes of all members; of members attached later too, until they leave. Ordered within each store. */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,
   { isCopy }: Pick<Replication, "isCopy">,
@@ -204,7 +206,7 @@ export const changes = (
     const id = change._tag === "Written" ? change.record.id : change.id
     const before = all.slice(0, all.indexOf(member))
     if (isCopy(member, tenant, id)) return Effect.succeed(false)
-    // a member that gives no answer says nothing against it: better told twice than not at all
+    // a member that fails counts as not having the id: reporting a change twice is better than never
     return Effect.map(
       StoreRegistry.find(before, viewer, before.length === 0 ? [] : [id]),
       (held) => held(id).by === undefined

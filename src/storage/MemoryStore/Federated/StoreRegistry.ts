@@ -1,4 +1,7 @@
-/** The stores of a federation: their names and configuration, those that come and go, and which of them an id belongs to. */
+/**
+ * The member stores of a federation: their names and configuration, attaching and detaching them, and finding the store that an id belongs
+ * to.
+ */
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -20,38 +23,40 @@ import * as Redaction from "../../../host/Redaction.ts"
 import * as MemoryStore from "../../MemoryStore.ts"
 import * as Transaction from "../internal/Transaction.ts"
 
-/** A store to take in, and what the federation may do with it. */
+/** The layer of a member store, and what the federation may do with the store. */
 export interface Entry<out E = never, out R = never> {
   readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
   /** Text shown to the model in the tools' descriptions. */
   readonly description?: string | undefined
-  /** Most hits of a search, 1..1,000. Default 3. */
+  /** Largest number of hits in a search, 1..1,000. Default 3. */
   readonly maxResults?: number | undefined
-  /** Whether the store takes new records, and changes of those it holds. Default false. */
+  /** Whether the store accepts new records, and changes of its records. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Rule for copies: records that are written elsewhere from now on are copied here if it returns true. Needs no `writable`; internal
-   * rows are never copied.
+   * Selects records to copy to this store: a record written to another store from now on is copied here if the function returns true. Works
+   * without `writable`. The library's own rows are never copied.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
 
-/** A store of the federation, by its name. */
+/** A member store with its name. */
 export interface Named extends Pick<Entry, "description"> {
   readonly name: string
   readonly maxResults: number
   readonly writable: boolean
-  /** The store. Its reads are its own; new records go to it, changes to the store that holds the id, and mirrors follow. */
+  /**
+   * The store. Reads ask this store only; new records are written to it, changes to the store that holds the id, and mirrors are updated.
+   */
   readonly store: MemoryStore.Service
 }
 
-/** The named stores, without the federation that is a store. */
+/** The named member stores. */
 export interface Registry {
-  /** The stores in the order given, then by arrival. */
+  /** The stores in the order given, then in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
-  /** Returns the store of this name; `not_found` lists the names there are. */
+  /** Returns the store with this name; fails with `not_found`, listing the names, if there is none. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** Adds a store, which leaves with the scope. A name in use is refused with `invalid_id`. */
+  /** Adds a store until the scope closes. Fails with `invalid_id` if the name is taken. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>
@@ -62,12 +67,12 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** The redaction that writable stores have in common; undefined for none, and where they redact differently. */
+  /** The redaction that all writable stores share; `undefined` if they have none, or different ones. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }
 
-/** Builds the members that a federation begins with, or fails with `invalid_draft` and every violation. */
+/** Builds the first members of a federation. Fails with `invalid_draft`, listing every violation. */
 export const begin = (
   entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
   primary: string | undefined,
@@ -81,11 +86,11 @@ export const begin = (
     const scope = yield* Effect.scope
     const redaction = yield* Redaction.Redaction
     const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, idGenerator))
-    yield* refuse(first.flatMap((member) => misfits(member, redaction)))
+    yield* refuse(first.flatMap((member) => conflictsOf(member, redaction)))
     return first
   })
 
-/** Makes the registry of the named stores: it lists them, finds one by name, and takes others in for a while. */
+/** Makes the registry: it lists the stores, finds one by name, and attaches others. */
 export const make = (dependencies: Dependencies): Registry => {
   const { members, toNamed } = dependencies
   return {
@@ -110,7 +115,7 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
     const member = yield* built(name, entry, yield* Effect.scope, idGenerator).pipe(
       Effect.provideService(Redaction.Redaction, redaction ?? (yield* Redaction.Redaction))
     )
-    yield* refuse(misfits(member, redaction))
+    yield* refuse(conflictsOf(member, redaction))
     yield* Effect.acquireRelease(
       SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
       () => SubscriptionRef.update(members, (all) => all.filter((one) => one !== member))
@@ -118,7 +123,7 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
     return toNamed(member)
   })
 
-/** Builds an entry's store in a memo map of its own; its ids are minted in one order with the others'. */
+/** Builds an entry's store with a memo map of its own. All members share one id generator, so that their ids are in one order. */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
     const context = yield* Effect.provideService(
@@ -139,7 +144,7 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGen
     } satisfies Member
   })
 
-/** Returns the member of this name; `not_found` lists the names there are. */
+/** Returns the member with this name; fails with `not_found`, listing the names, if there is none. */
 export const memberOf = (op: string, members: Members, name: string) => {
   const member = members.find((member) => member.name === name)
   return member
@@ -150,7 +155,7 @@ export const memberOf = (op: string, members: Members, name: string) => {
     })
 }
 
-/** A store of the federation, as its configuration has it. */
+/** A member store, with its configuration. */
 export interface Member {
   readonly name: string
   readonly description: string | undefined
@@ -158,30 +163,30 @@ export interface Member {
   readonly writable: boolean
   readonly mirror: ((record: MemoryRecord) => boolean) | undefined
   readonly store: MemoryStore.Service
-  /** Effect that ends when the member leaves. */
+  /** Completes when the member leaves the federation. */
   readonly gone: Effect.Effect<void>
 }
 
-/** The members in the order of the federation. */
+/** The members, in the order of the federation. */
 export type Members = ReadonlyArray<Member>
 
-/** Orders members for a search by id: those that mirror come last, since what they hold may be another's. */
+/** Orders members for finding the owner of an id: mirrors come last, since their records may be copies. */
 export const ranked = (members: Members): Members => [
   ...members.filter(({ mirror }) => mirror === undefined),
   ...members.filter(({ mirror }) => mirror !== undefined)
 ]
 
-/** The place of an id in the federation. */
+/** The member that holds an id. */
 export interface Held {
-  /** The first member that has it, as a tombstone or out of sight too; what other members have of it is a copy. */
+  /** The first member that has the id, even as a tombstone or hidden from the viewer; records with this id in later members are copies. */
   readonly by: Member | undefined
-  /** The record as that member has it, which the viewer may not see. */
+  /** The record in that member; the viewer may not be allowed to see it. */
   readonly record: MemoryRecord | undefined
-  /** A member that gave no answer, and comes before `by`, or any where there is no `by`: the id may be there. */
+  /** A member before `by` that failed (any member if `by` is `undefined`), so that it may hold the id. */
   readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
 }
 
-/** Asks all members at once. Cost: one `get` each. */
+/** Asks all members in parallel which of them holds each id. Cost: one `get` of each member. */
 export const find = (
   members: Members,
   viewer: Viewer.Any,
@@ -195,7 +200,7 @@ export const find = (
   )
 }
 
-/** Finds for each id the member that holds it, from what each of them answered. */
+/** Finds the holder of each id from the answers of the members. */
 const heldBy = (
   members: Members,
   ids: ReadonlyArray<MemoryId>,
@@ -215,16 +220,16 @@ const heldBy = (
   return (id) => held.get(id) ?? nowhere
 }
 
-/** Rows of one member by id. An id that was asked for is a key, `undefined` where the member has no row of it. */
+/** Rows of one member by id. Every id that was requested is a key; its value is `undefined` if the member has no such row. */
 export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
 
-/** The rows of the ids that a batch names, by member: read once, and handed on to all parts of a write. */
+/** The rows of the ids in a batch, by member: read once, and passed to all parts of a write. */
 export interface Located {
   readonly held: (id: MemoryId) => Held
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
 }
 
-/** Reads the rows of all members, at once. Cost: one reading each, none without ids. */
+/** Reads the rows from all members, in parallel. Cost: one read of each member; none without ids. */
 export const locate = (
   members: Members,
   tenant: string,
@@ -242,7 +247,7 @@ export const locate = (
     })
   )
 
-/** Reads rows as they are, tombstones included. A member without a reader, as a federation, is asked as the library. */
+/** Reads rows, tombstones included. A member without a `reader` (a federation) is read as the viewer `System`. */
 export const rowsOf = (
   { store }: Member,
   tenant: string,
@@ -256,7 +261,7 @@ export const rowsOf = (
   return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
 }
 
-/** Makes rows of what a store shows to the library. Cost: one `get`, and a page of the trash where anything was found. */
+/** Reads rows as the viewer `System`. Cost: one `get`, and, if that found anything, a page of the trash. */
 const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)
@@ -280,19 +285,19 @@ export const revisionsOf = (
     onNone: () =>
       Effect.map(
         store.history(Viewer.system(tenant), id, 1_000),
-        (records) => records.map((record) => ({ record, forgotten: false })) // the flag does not matter: a restore reads the records alone
+        (records) => records.map((record) => ({ record, forgotten: false })) // unused: a restore needs only the records
       )
   })
 
 const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
 
-/** Returns the member that holds an id, `undefined` where none does. Fails where none is known but a member gave no answer. */
+/** Returns the member that holds an id; `undefined` if none does. Fails if no member is known to hold it and a member failed to answer. */
 export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
   by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
 
 /**
- * Asks the store that holds an id for it, in the order given. Ids that no store holds are asked of the first store, which
- * reports them missing.
+ * Calls the holder of each id, and returns the results in the order given. Ids without a holder go to the first store, which reports them
+ * missing.
  */
 export const each = <A>(
   members: Members,
@@ -328,7 +333,7 @@ export const each = <A>(
     return answers
   })
 
-/** Returns the store that has an id, or the first. */
+/** Returns the store that holds an id, else the first store. */
 export const holder = (
   members: Members,
   viewer: Viewer.Any,
@@ -362,12 +367,15 @@ const configured = (
     : [`primary: ${primary} is read-only`]
 }
 
-/** Whether anything is written into a member. */
+/** Whether the federation writes to a member. */
 export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writable">): boolean =>
   writable || mirror !== undefined
 
-/** Lists what a member cannot be: written to where its store takes no writes, or where it lacks the redaction of the federation. */
-const misfits = (
+/**
+ * Lists the conflicts between a member's configuration and its store: it is written to, but the store is read-only or lacks the
+ * federation's redaction.
+ */
+const conflictsOf = (
   { mirror, name, store, writable }: Member,
   redaction: Redaction.Service | undefined
 ): ReadonlyArray<string> => {

@@ -1,15 +1,16 @@
 /**
- * Takes each mutation of a batch to the store that it is about.
+ * Routes each mutation of a batch to the store that it concerns.
  *
  * ```text
- * Put of a new record      where the route says, else to the primary; the library's own row to where the batch goes
- * a change, by id          to the store that has the id; where none has, or the viewer does not see it, to where the
- *                          batch goes, which says so
- * of a mirror's own        nothing but to forget it: a copy whose record is gone can be got rid of
- * one store                its own atomicity
- * several                  what any of them would refuse is refused before anything is written; then store by store, and
- *                          where one fails those before are put back as they were: not after a crash in between, nor
- *                          what was purged, which comes last
+ * put of a new record   goes to the store that `route` names, else to the primary; a row that the library keeps for itself goes
+ *                       to the store of the batch's first routed mutation
+ * change by id          goes to the store that has the id; if none has it, or the viewer may not see it, also to that store,
+ *                       which then reports it missing
+ * change of a copy      refused in a read-only mirror, except to forget it, so that a copy whose record is gone can be removed
+ * batch for one store   is atomic as in that store
+ * for several stores    is first checked as a whole, and refused before anything is written; then written store by store. If one
+ *                       fails, the earlier ones are rolled back; not after a crash in between. Purges cannot be rolled back, so
+ *                       they come last
  * ```
  */
 import * as Clock from "effect/Clock"
@@ -34,17 +35,17 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The store that new records of a call go to. */
+/** The stores for the new records of a call. */
 export interface Home {
   readonly primary: StoreRegistry.Member
-  /** Whether internal rows are looked for in the primary alone, where the same id in another store is another row. */
+  /** Whether rows of the library itself are written to the primary even if another store has the same id, where it is a different row. */
   readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<StoreRegistry.Member>
 }
 
-/** The writes of a federation. */
+/** The write operation of a federation. */
 export interface WriteRouter {
-  /** Writes a batch. Fails with `read_only` without a `home`. */
+  /** Writes a batch. Fails with `read_only` if there is no `home`. */
   readonly write: (
     op: string,
     members: StoreRegistry.Members,
@@ -63,11 +64,14 @@ export const make = (
   Effect.gen(function*() {
     const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
     const mirroring = yield* Effect.makeSemaphore(1)
-    /** Runs an effect alone with these ids, so that an absent one stays so until it is written. Other ids are not held up. */
-    const alone =
+    /**
+     * Runs an effect while it holds the locks of these ids, so that an id without a row stays without one until the effect writes it.
+     * Writers of ids in other stripes do not wait.
+     */
+    const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
-          .sort((a, b) => b - a) // the lowest is the outermost, and taken first
+          .sort((a, b) => b - a) // all writers lock the lowest stripe first (it is the outermost), to avoid deadlocks
           .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
 
     const write: WriteRouter["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
@@ -80,11 +84,11 @@ export const make = (
           const moment = copying.moment()
           const ids = Array.from(new Set(batch.map(idOf).filter((id) => id !== undefined)))
           const located = yield* StoreRegistry.locate(members, Viewer.tenantOf(viewer), ids)
-          const parts = yield* parted(op, located, home, viewer, batch)
+          const parts = yield* partsOf(op, located, home, viewer, batch)
           return yield* Effect.uninterruptible(
             written(op, members, parts, viewer, batch, provenance, { ...located, moment })
           )
-        }).pipe(alone(batch.map(idOf)))
+        }).pipe(withIdLocks(batch.map(idOf)))
       })
 
     const written = (
@@ -106,7 +110,7 @@ export const make = (
             told.push({ applied: one, holder: member, mutation: batch[places[i]!]! })
           })
         )
-        // one at a time, so that what is copied last is what was written last
+        // serialised, so that copies are made in the order of the writes
         const copied = copying.follow(members, Viewer.tenantOf(viewer), told, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
@@ -115,13 +119,13 @@ export const make = (
     return { write } satisfies WriteRouter
   })
 
-/** Number of stripes that ids are locked by; two ids of one stripe wait for each other. */
+/** Number of locks for ids; ids that share a lock (a stripe) wait for each other. */
 const stripes = 64
 const stripeOf = (id: MemoryId): number =>
   Array.from(id).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0) | 0, 0) & (stripes - 1)
 
-/** Assigns each mutation to a store; those that can be put back come first. */
-const parted = (
+/** Assigns each mutation to a store; parts that can be rolled back come first. */
+const partsOf = (
   op: string,
   located: StoreRegistry.Located,
   home: Home,
@@ -137,9 +141,9 @@ const parted = (
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
       const there = id === undefined ? undefined : located.held(id)
-      // a change of what the viewer does not see goes the way of a change of nothing, so that nothing tells them apart
+      // a change of a hidden record is routed like a change of a missing one, so that the viewer cannot tell them apart
       const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
-      const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* surely(there))
+      const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* holderOf(there))
       const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
       if (at !== undefined && !takes) yield* refused(op, at, located, viewer, mutation)
       const target = takes
@@ -156,10 +160,12 @@ const parted = (
       parts.set(target, part)
       part.places.push(n)
     })
-    return Array.from(parts.values()).sort((a, b) => Number(isLasting(a, batch)) - Number(isLasting(b, batch)))
+    return Array.from(parts.values()).sort((a, b) =>
+      Number(isIrreversible(a, batch)) - Number(isIrreversible(b, batch))
+    )
   })
 
-/** Returns the ids of a batch that belong to internal rows: those that are there, and those that it puts. */
+/** Returns the ids of a batch that belong to the library's own rows: existing rows, and rows that the batch puts. */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,
@@ -172,19 +178,22 @@ const internal = (
         : []
     )
     const ids = batch.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
-    const rows = ids.length === 0 ? undefined : yield* located.rows.get(primary)! // every member was asked
+    const rows = ids.length === 0 ? undefined : yield* located.rows.get(primary)! // `located` has the answer of every member
     return [...puts, ...ids.filter((id) => isInternal(rows?.get(id)?.record.scope ?? {}))]
   })
 
-/** Returns the holder of an id, or fails where that is unsure: an id may not be written twice. Mirrors are not waited for. */
-const surely = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
+/**
+ * Returns the holder of an id. Fails if a store that failed to answer may hold it, since an id must not be written to two stores. Read-only
+ * mirrors that fail are ignored.
+ */
+const holderOf = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
   unsure !== undefined && (unsure.by.writable || unsure.by.mirror === undefined)
     ? unsure.error
     : Effect.succeed(by)
 
 /**
- * Refuses a change in a member that takes no writes; a record that the viewer does not see is absent, and its id taken. A copy in the
- * trash of a mirror takes no id, since its record has been erased: a mirror's `trash` may be the longer one.
+ * Refuses a change in a read-only member. For a record that the viewer may not see, only a put fails, because its id is taken. A forgotten
+ * copy in a mirror's trash does not take its id, since its record may have been erased already: a mirror's `trash` may be longer.
  */
 const refused = (
   op: string,
@@ -196,7 +205,7 @@ const refused = (
   Effect.gen(function*() {
     const id = idOf(mutation)!
     const { mirror, name, store } = member
-    const rows = yield* located.rows.get(member)! // every member was asked
+    const rows = yield* located.rows.get(member)! // `located` has the answer of every member
     const isLeft = mirror !== undefined && rows.get(id)?.forgotten === true
     const [found] = yield* store.get(viewer, [id])
     if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
@@ -210,15 +219,15 @@ const refused = (
     }
   })
 
-/** Whether a part could not be put back once written. */
-const isLasting = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
+/** Whether a part cannot be rolled back once written: it purges, or its store keeps no history. */
+const isIrreversible = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   places.some((n) => {
     const mutation = batch[n]!
     return mutation._tag === "Forget" && mutation.purge === true ||
       idOf(mutation) !== undefined && !member.store.capabilities.history
   })
 
-/** The mutations for one store; `places` are their places in the batch. */
+/** The mutations for one store; `places` are their indexes in the batch. */
 interface Part {
   readonly member: StoreRegistry.Member
   readonly places: Array<number>
@@ -228,7 +237,7 @@ interface Part {
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** Applies all parts or none, except after a crash in between. A single store does it by its own atomicity. */
+/** Applies all parts or none, except after a crash in between. A single part relies on the atomicity of its store. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
@@ -239,7 +248,7 @@ const apply = (
   located: StoreRegistry.Located
 ): Io<ReadonlyArray<ReadonlyArray<Applied>>> =>
   Effect.gen(function*() {
-    if (parts.length > 1) yield* wouldBe(op, kinds, parts, viewer, batch, provenance, located)
+    if (parts.length > 1) yield* checkWhole(op, kinds, parts, viewer, batch, provenance, located)
     const answers: Array<ReadonlyArray<Applied>> = []
     for (const { member, places } of parts) {
       const exit = yield* Effect.exit(member.store.apply(viewer, places.map((n) => batch[n]!), provenance))
@@ -252,8 +261,11 @@ const apply = (
     return answers
   })
 
-/** Finds the first refusal before anything is written. Whether a draft is a duplicate is left to its store. */
-const wouldBe = (
+/**
+ * Checks a batch for several stores, and fails with its first error before anything is written. Duplicates are not checked; each store
+ * finds its own.
+ */
+const checkWhole = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
   parts: ReadonlyArray<Part>,
@@ -269,7 +281,7 @@ const wouldBe = (
     const historic = new Set<MemoryId>()
     for (const { member, places } of parts) {
       const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
-      const found = yield* located.rows.get(member)! // every member was asked
+      const found = yield* located.rows.get(member)! // `located` has the answer of every member
       if (member.store.capabilities.history) { for (const id of ids) historic.add(id) }
       for (const id of ids) {
         const row = found.get(id)
@@ -295,7 +307,9 @@ const wouldBe = (
     yield* plan.decide({ now: yield* Clock.currentTimeMillis, rows, holders: new Map(), revisions: past })
   })
 
-/** Puts back what was written, except purged records, which are gone. Its failures never hide the cause of the undo. */
+/**
+ * Rolls back what was written, except purges, which cannot be undone. Failures are logged only, so that the caller gets the original error.
+ */
 const undo = (
   parts: ReadonlyArray<Part>,
   answers: ReadonlyArray<ReadonlyArray<Applied>>,

@@ -1,4 +1,4 @@
-/** Commits batches: plans their files, appends them to the history, which is the acknowledgement, and then replaces the files. */
+/** Commits batches: plans their files, appends them to the history, which makes them durable, and then replaces the files. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -17,52 +17,52 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch that is ready to be written. */
+/** A planned batch. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
-  /** Dedupe keys of the records that it writes. */
+  /** Dedupe keys of the records to write. */
   readonly keys: ReadonlySet<string>
-  /** Files that it writes or removes. */
+  /** Files to write or remove. */
   readonly paths: ReadonlySet<string>
   readonly tenant: string
-  /** Characters of the files that it writes. */
+  /** Total length of the files to write, in characters. */
   readonly size: number
-  /** Whether it does nothing but purge, so that a full disk takes it. */
+  /** Whether the batch only purges, so that it is possible on a full disk. */
   readonly isPurge: boolean
-  /** Whether it erases anything, and is written by itself. */
+  /** Whether the batch erases anything, and so must be written separately. */
   readonly isAlone: boolean
 }
 
-/** Records that are planned between two turns of the event loop, a tenth of a millisecond each. */
-const plansPerTurn = 128
+/** Number of records planned between two turns of the event loop; each takes about 0.1 ms. */
+const plansPerTurn = 32
 
-/** Outcome of each batch, in their order. */
+/** Outcome of each batch, in order. */
 export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError>>
 
-/** Plans batches, and writes them. */
+/** Plans and writes batches. */
 export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
-   * Writes batches that are about different records and files, together. How each went: all fail where the history does not take
-   * them; one that cannot write its files fails alone; one of whose files a hand has changed since it was planned fails as a
-   * lost lock does.
+   * Writes batches with different records and files as a group, and returns the outcome of each. If the history cannot be appended, all
+   * fail. A batch whose files cannot be written fails alone. A batch with a file that a person edited since planning fails with `lost`, and
+   * is planned again.
    */
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
 
-/** Parts of a vault that a commit works with. */
+/** The parts of a vault that commits use. */
 export interface Dependencies extends WritePlan.Dependencies {
   readonly guard: Io<void>
   readonly isOurs: Io<boolean>
   readonly rollBack: (batch: Batch, before: WritePlan.Before) => Io<void>
-  /** Whether everything that failed was taken back. */
+  /** Whether every failed batch was rolled back. */
   readonly isClean: () => boolean
-  /** Overwrites what a batch purged. */
+  /** Overwrites the history lines of what a batch purged. */
   readonly cleaned: (batch: Batch, isPurge: boolean) => Io<void>
-  /** Told of a batch whose files are written; `undefined`: it has no line in the history. */
+  /** Notified when the files of a batch are written; `undefined` stands for a batch without a line in the history. */
   readonly written: (batch: Batch | undefined) => void
-  /** Removes the snapshot. */
+  /** Deletes the snapshot. */
   readonly removeSnapshot: Io<void>
 }
 
@@ -70,12 +70,12 @@ export interface Dependencies extends WritePlan.Dependencies {
 export const make = (dependencies: Dependencies): Commit => {
   const { cleaned, fs, guard, history, isClean, isOurs, state, removeSnapshot, rollBack, written } = dependencies
 
-  /** Replaces the files of plans, but for those that a hand changed meanwhile: what these say is the next revision. */
+  /** Replaces the files of plans, except files that a person edited since planning; an edit becomes the next revision. */
   const shown = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, gone, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
-        // a purged file goes, whatever it says now
+        // a purge removes the file even if it was edited
         const changed = isPurge ? [] : yield* WritePlan.changedSince(fs, before)
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
           yield* fs.write(entry.path, content, { force: false, isFenced: true })
@@ -91,7 +91,7 @@ export const make = (dependencies: Dependencies): Commit => {
       if (entry) state.set(entry.path, entry)
     }
   }
-  /** A full disk has no room for a line, and gives up the files and the lines that are there. */
+  /** Purges on a full disk: appends nothing to the history, but erases the files and the existing lines. */
   const erased = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
       const places = Array.from(ids).flatMap((id) => history.places(tenant, id))
@@ -102,19 +102,19 @@ export const make = (dependencies: Dependencies): Commit => {
       written(undefined)
       yield* removeSnapshot
     })
-  /** Replaces the files of a batch that the history has. */
+  /** Replaces the files of a batch that is already in the history. */
   const followed = (plans: ReadonlyArray<WritePlan.WritePlan>, batch: Batch): Io<void> =>
     Effect.gen(function*() {
       const view = shown(plans)
       yield* view.pipe(
-        // whoever took the lock from us by mistake has ended our turn, too: it is ours again
+        // another process may have taken the lock over by mistake, so that our writes are rejected; if we hold the lock again, write again
         Effect.catchAll((error) =>
           Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(fs.begin, view) : Effect.fail(error))
         ),
         Effect.catchAll((error) =>
           Effect.flatMap(Effect.option(isOurs), (ours) =>
             Option.contains(ours, false)
-              ? Effect.void // the history has it: whoever has the lock writes the files
+              ? Effect.void // the batch is in the history, so the process that now holds the lock writes its files
               : Effect.zipRight(Effect.option(rollBack(batch, beforeOf(plans))), error))
         )
       )
@@ -122,7 +122,7 @@ export const make = (dependencies: Dependencies): Commit => {
       noted(plans)
       yield* cleaned(batch, WritePlan.isPurge(plans))
     })
-  /** Writes batches as one of the history's. */
+  /** Writes batches as one batch of the history. */
   const asOne = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       const plans = batches.flatMap(({ plans }) => plans)
@@ -134,16 +134,16 @@ export const make = (dependencies: Dependencies): Commit => {
       }
       const done = yield* Effect.either(followed(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
-      // one of them cannot write its files: all were taken back, and each is written by itself
+      // one batch cannot write its files, and all were rolled back; so each is now written separately
       const byItself = (one: Prepared) =>
         Effect.forEach(one.plans, (plan) => WritePlan.replanned(fs, plan)).pipe(
           Effect.flatMap((plans) => fresh([{ ...one, plans }])),
           Effect.map(([outcome = done]) => outcome),
-          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // those before it are written
+          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // earlier batches are written already
         )
       return yield* Effect.forEach(batches, (one) => isClean() ? byItself(one) : Effect.succeed(done))
     })
-  /** Writes the batches whose files are as they were when they were planned. */
+  /** Writes the batches whose files are unchanged since they were planned; the others fail with `lost`. */
   const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       yield* guard
@@ -190,194 +190,194 @@ export const make = (dependencies: Dependencies): Commit => {
 }
 
 /**
- * The writers of this process, in line, and the one fiber that leads them. The leader takes the lock, lets the writers in one
- * after the other, each in a fiber of its own, and writes what they commit: one append and one wait for the disk for all
- * that commit before the line is empty. Then it leaves the lock.
+ * The queue of this process's writers, served by one fiber, the leader. The leader takes the vault's lock, runs the queued writers one
+ * after the other, each in its own fiber, and writes their batches together (group commit): one append and one fsync for all batches
+ * committed before the queue is empty. Then it releases the lock.
  *
- * A writer that is interrupted takes nothing with it: the leader is no caller's fiber, and what became of a batch is kept for
- * the writer that committed it. Writers come, commit, hear of it and publish it in one and the same order.
+ * Interrupting a writer loses nothing, since the leader runs in a fiber of its own, and keeps the outcome of a batch for the writer that
+ * committed it. Writers run, commit, get their outcomes and publish changes in the same order.
  */
 export interface Writers {
-  /** Runs with the lock held, brought up to date, after all that committed before was written. */
+  /** Runs an effect with the lock held and the state current, after all earlier commits are written. */
   readonly alone: <A>(self: Io<A>) => Io<A>
-  /** Runs a turn about these records and keys. It may `commit` once. */
+  /** Runs a writer of these records and keys when it is first in the queue. It may call `commit` once. */
   readonly inTurn: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
-  /** Commits within a turn, together with others, and waits until it is on disk. The turn is the next writer's from then on. */
+  /** Commits a batch from a running writer, in a group with others, and waits until it is on disk. Meanwhile the next writer starts. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Writes, within a turn, what others committed. Fails as a lost lock does where that failed: the turn begins again then. */
+  /** Writes the batches of earlier writers, for a running writer. If that fails, fails with `lost`, so that the writer runs again. */
   readonly settle: Io<void>
 }
 
-/** Records and keys that a turn reads, and so must not find half written. */
+/** Records and keys that a writer reads; pending batches with one of these are written before it starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
 }
 
-/** A writer in line, or at work. */
-interface Turn {
-  /** `undefined`: it is about everything, and has the lock for itself. */
+/** A queued or running writer. */
+interface QueuedWriter {
+  /** Records and keys of the writer; `undefined` if it may use all, so that it needs the lock for itself. */
   readonly about: (About & { readonly tenant: string }) | undefined
-  /** Done when it is let in; fails where the lock could not be had. */
+  /** Done when the writer may start; fails if the lock could not be taken. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
-  /** Done when the next writer may be let in. */
-  readonly given: Deferred.Deferred<void>
-  /** Done when nothing more comes of it. */
-  readonly over: Deferred.Deferred<void>
-  /** Done when the lock under which it wrote is left; `undefined`: it wrote nothing, and waits for nothing. */
-  left?: Deferred.Deferred<void> | undefined
+  /** Done when the next writer may start. */
+  readonly released: Deferred.Deferred<void>
+  /** Done when the writer has finished. */
+  readonly finished: Deferred.Deferred<void>
+  /** Done when the lock under which the writer wrote is released; `undefined` if it wrote nothing, and need not wait for this. */
+  unlocked?: Deferred.Deferred<void> | undefined
 }
 
-/** A batch that waits to be written. */
+/** A committed batch that is not written yet. */
 interface Waiting {
   readonly batch: Prepared
-  readonly turn: Turn
+  readonly writer: QueuedWriter
   readonly outcome: Deferred.Deferred<void, MemoryError.MemoryError>
 }
 
-/** Records, and characters of their files, that are written at once, about: more would hold the lock, and the event loop, for long. */
-const most = 256
-const mostCharacters = 524_288
-/** Turns after which the lock is left for a moment to other processes. A process that waits looks every five milliseconds. */
-const inARow = 128
-/** Milliseconds of that moment. */
-const moment = 8
+/** Approximate limits of a group: records, and characters of their files. More would hold the lock and block the event loop for long. */
+const maxRecords = 256
+const maxCharacters = 524_288
+/** Number of writers after which the lock is released for a moment, for other processes. A waiting process retries every 5 ms. */
+const maxWriters = 128
+/** Duration of this moment, in milliseconds. */
+const yieldMillis = 8
 
-/** Characters of files after whose planning the event loop turns; each writer counts for 8,192 beside its own. */
-const charactersPerTurn = 262_144
+/** Characters of planned files after which the leader yields to the event loop; each writer counts as another 4,096. */
+const charactersPerPause = 65_536
 
 /**
- * Makes the writers. Their leader is one fiber for all time, which waits while nobody writes: it runs with what is in force here,
- * and not with what is where the first of them writes.
+ * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. It runs in the context
+ * of this effect, and not in that of the first writer.
  */
 export const makeWriters = (
   lock: Lock,
   { caughtUp, write }: {
-    /** Brings the holder of the lock up to date. */
+    /** Makes the state current, reading what other processes wrote; called with the lock held. */
     readonly caughtUp: Io<void>
-    /** Writes batches that are about different records and files. */
+    /** Writes batches with different records and files. */
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
   }
 ): Effect.Effect<Writers> =>
   Effect.suspend(() => {
-    const paced = EventLoop.pacer(charactersPerTurn)
-    const line: Array<Turn> = []
-    let current: Turn | undefined
+    const paced = EventLoop.pacer(charactersPerPause)
+    const queue: Array<QueuedWriter> = []
+    let current: QueuedWriter | undefined
     let waiting: Array<Waiting> = []
-    /** Done when somebody writes; `undefined`: the leader is at work. */
+    /** Done when a writer is queued; `undefined` while the leader is working. */
     let idle: Deferred.Deferred<void> | undefined
-    /** Whether a batch failed, so that the next turn has to be brought up to date before it begins. */
+    /** Whether a batch failed, so that the state must be made current before the next writer starts. */
     let isBehind = false
-    /** Turns since other processes had their moment. */
-    let row = 0
-    /** Done when the lock that is held now is left. */
-    let left: Deferred.Deferred<void> | undefined
+    /** Number of writers since other processes last had a moment to take the lock. */
+    let writersServed = 0
+    /** Done when the lock held now is released. */
+    let unlocked: Deferred.Deferred<void> | undefined
 
     const flush: Effect.Effect<void> = Effect.gen(function*() {
       const batches = waiting
       waiting = []
       if (batches.length === 0) return
       const written = yield* Effect.exit(write(batches.map(({ batch }) => batch)))
-      for (const [n, { outcome, turn }] of batches.entries()) {
+      for (const [n, { outcome, writer }] of batches.entries()) {
         const result = Exit.flatMap(written, (outcomes) => outcomeOf(outcomes[n]))
         if (Exit.isFailure(result)) isBehind = true
         Deferred.unsafeDone(outcome, result)
-        yield* Deferred.await(turn.over) // its news are heard in the order of the commits
+        yield* Deferred.await(writer.finished) // changes are published in the order of the commits
       }
     }).pipe(Effect.uninterruptible)
     const settle = Effect.zipRight(flush, Effect.suspend(() => isBehind ? lost : Effect.void))
 
-    const mustBeWritten = ({ about }: Turn): boolean =>
-      waiting.reduce((sum, { batch }) => sum + batch.ids.size, 0) >= most ||
-      waiting.reduce((sum, { batch }) => sum + batch.size, 0) >= mostCharacters ||
+    const mustBeWritten = ({ about }: QueuedWriter): boolean =>
+      waiting.reduce((sum, { batch }) => sum + batch.ids.size, 0) >= maxRecords ||
+      waiting.reduce((sum, { batch }) => sum + batch.size, 0) >= maxCharacters ||
       waiting.some(({ batch }) =>
         batch.isAlone || about?.tenant === batch.tenant &&
           (about.ids.some((id) => batch.ids.has(id)) || about.dedupeKeys.some((key) => batch.keys.has(key)))
       )
-    /** Serves the line while the lock is held. */
+    /** Serves the queue while the lock is held. */
     const session: Io<void> = Effect.gen(function*() {
       yield* caughtUp
       isBehind = false
-      let last: Turn | undefined
-      while (row < inARow) {
-        if (line[0] !== undefined && mustBeWritten(line[0])) yield* flush
-        const [next] = line // others may have given up meanwhile
+      let last: QueuedWriter | undefined
+      while (writersServed < maxWriters) {
+        if (queue[0] !== undefined && mustBeWritten(queue[0])) yield* flush
+        const [next] = queue // read after the flush, since writers may have left the queue meanwhile
         if (next === undefined || isBehind) break
         if (last !== undefined && (last.about === undefined || next.about === undefined)) break
-        line.shift()
-        row++
+        queue.shift()
+        writersServed++
         last = current = next
-        if (next.about === undefined) next.left = left
+        if (next.about === undefined) next.unlocked = unlocked
         Deferred.unsafeDone(next.begun, Effect.void)
-        yield* Deferred.await(next.given)
-        yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
+        yield* Deferred.await(next.released)
+        yield* paced(4_096 + (waiting.at(-1)?.batch.size ?? 0))
       }
       yield* flush
     })
-    /** Serves the line whenever it is not empty. */
+    /** Serves the queue whenever it is not empty. */
     const lead = Effect.gen(function*() {
       for (;;) {
-        if (line.length === 0) {
+        if (queue.length === 0) {
           idle = signal()
           yield* Deferred.await(idle)
           continue
         }
-        if (row >= inARow) {
-          row = 0
-          yield* EventLoop.sleepLive(moment)
+        if (writersServed >= maxWriters) {
+          writersServed = 0
+          yield* EventLoop.sleepLive(yieldMillis)
         }
-        const [first, ...others] = line
+        const [first, ...others] = queue
         let isHeld = false
-        const leaving = left = signal()
+        const leaving = unlocked = signal()
         const held = Effect.zipRight(Effect.sync(() => isHeld = true), session)
-        const done = yield* Effect.exit(lock.withLock(held, () => line.length > 0))
+        const done = yield* Effect.exit(lock.withLock(held, () => queue.length > 0))
         Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
-        for (const turn of isHeld ? [first] : [first, ...others]) { // a lock that nobody gets is waited for once
-          const at = turn === undefined ? -1 : line.indexOf(turn)
-          if (turn === undefined || at < 0) continue
-          line.splice(at, 1)
-          Deferred.unsafeDone(turn.begun, done)
+        for (const writer of isHeld ? [first] : [first, ...others]) { // all queued writers fail at once without the lock
+          const at = writer === undefined ? -1 : queue.indexOf(writer)
+          if (writer === undefined || at < 0) continue
+          queue.splice(at, 1)
+          Deferred.unsafeDone(writer.begun, done)
         }
       }
     })
 
-    const turn = <A>(about: Turn["about"], self: Io<A>): Io<A> => {
+    const enqueue = <A>(about: QueuedWriter["about"], self: Io<A>): Io<A> => {
       const once = Effect.uninterruptibleMask((restore) => {
-        const one: Turn = { about, begun: signal(), given: signal(), over: signal() }
-        line.push(one)
+        const one: QueuedWriter = { about, begun: signal(), released: signal(), finished: signal() }
+        queue.push(one)
         if (idle !== undefined) Deferred.unsafeDone(idle, Effect.void)
         idle = undefined
-        const over = Effect.suspend(() => {
-          const at = line.indexOf(one)
-          if (at >= 0) line.splice(at, 1)
-          Deferred.unsafeDone(one.given, Effect.void)
-          Deferred.unsafeDone(one.over, Effect.void)
-          return one.left === undefined ? Effect.void : Deferred.await(one.left)
+        const leave = Effect.suspend(() => {
+          const at = queue.indexOf(one)
+          if (at >= 0) queue.splice(at, 1)
+          Deferred.unsafeDone(one.released, Effect.void)
+          Deferred.unsafeDone(one.finished, Effect.void)
+          return one.unlocked === undefined ? Effect.void : Deferred.await(one.unlocked)
         })
         const served = restore(Effect.zipRight(Deferred.await(one.begun), self))
-        return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(over, exit))
+        return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(leave, exit))
       })
-      return Effect.catchAll(once, (error) => isLost(error) ? turn(about, self) : Effect.fail(error)) // it begins again
+      return Effect.catchAll(once, (error) => isLost(error) ? enqueue(about, self) : Effect.fail(error)) // the writer runs again
     }
 
     const writers: Writers = {
       settle,
-      alone: (self) => turn(undefined, self),
-      inTurn: (tenant, { dedupeKeys, ids }, self) => turn({ tenant, ids, dedupeKeys }, self),
+      alone: (self) => enqueue(undefined, self),
+      inTurn: (tenant, { dedupeKeys, ids }, self) => enqueue({ tenant, ids, dedupeKeys }, self),
       commit: (prepare) =>
         Effect.gen(function*() {
-          const turn = current
-          if (turn === undefined) return yield* Effect.dieMessage("a commit outside of a turn")
+          const writer = current
+          if (writer === undefined) return yield* Effect.dieMessage("a commit outside of a turn")
           let batch = yield* prepare
           if (waiting.length > 0 && (batch.isAlone || waiting.some((one) => isShared(one.batch, batch)))) {
             yield* settle
-            batch = yield* prepare // this batch may be about what was written
+            batch = yield* prepare // planned again, since the files that were just written may be part of it
           }
           const outcome = signal<MemoryError.MemoryError>()
-          turn.left = left
-          waiting.push({ batch, turn, outcome })
-          Deferred.unsafeDone(turn.given, Effect.void)
+          writer.unlocked = unlocked
+          waiting.push({ batch, writer, outcome })
+          Deferred.unsafeDone(writer.released, Effect.void)
           yield* Deferred.await(outcome)
         }).pipe(Effect.uninterruptible)
     }
@@ -389,7 +389,7 @@ const signal = <E = never>() => Deferred.unsafeMake<void, E>(FiberId.none)
 const outcomeOf = (outcome: Outcomes[number] | undefined): Exit.Exit<void, MemoryError.MemoryError> =>
   outcome === undefined || Either.isRight(outcome) ? Exit.void : Exit.fail(outcome.left)
 
-/** Whether two batches are about one record or one file. */
+/** Whether two batches have a record or a file in common. */
 const isShared = (one: Prepared, other: Prepared): boolean =>
   meets(one.paths, other.paths) || (one.tenant === other.tenant && meets(one.ids, other.ids))
 const meets = <A>(some: ReadonlySet<A>, others: ReadonlySet<A>): boolean => {

@@ -1,13 +1,13 @@
 /**
- * Files of the Deuz SDK's Markdown store, opened where they lie. They are read and never written: the next write of such
- * a record gives it a file of ours in its place.
+ * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in this folder. They are never modified: the
+ * next write of such a record creates a file in our format, and removes the old one.
  *
  * ```text
- * <id>.md               in the root; of the id, what is not [a-zA-Z0-9._-] is _
- *   id hash kind        episodic, semantic, working or procedural
+ * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _
+ *   id hash kind        kind: episodic, semantic, working or procedural
  *   userId agentId runId actorId chatId
  *   importance embeddingModelId createdAt updatedAt lastAccessedAt expiresAt validAt invalidAt
- *   anything else       the caller's metadata, `tags` and `links` among it
+ *   all other keys      metadata of the caller, including `tags` and `links`
  * .deuz-vectors.json    { [id]: number[] }
  * ```
  */
@@ -32,40 +32,43 @@ const scopeFields = { userId: "userId", agentId: "agentId", runId: "runId", chat
 const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as const
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
-/** Fields that every file of Deuz's has, and no file of another system has together; our files have their times as dates. */
+/** Fields that every Deuz file has. No other system's files have all of them; our own have their times as dates. */
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,
   kind: Schema.Literal("episodic", "semantic", "working", "procedural"),
-  createdAt: Schema.Number.pipe(Schema.between(0, Number.MAX_SAFE_INTEGER)) // Deuz takes a clock with fractions, too
+  createdAt: Schema.Number.pipe(Schema.between(0, Number.MAX_SAFE_INTEGER)) // Deuz also accepts times with fractions
 })
 const isHead = Schema.is(Head)
 const isScopeId = Schema.is(ScopeId)
 const isTag = Schema.is(Tag)
 
-/** Whether a file of Deuz's could lie there. */
+/** Whether Deuz would write a file at this path: directly in the root. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether a text at `path` with these keys and values is a file of Deuz's: in the root, of an owner, named by its id. */
+/** Whether the file at `path` with these properties is a Deuz file: in the root, with an owner, and named after its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
 
-/** Deuz has a key to a line, and garbles tags with a comma or quote in them: a line that is no JSON costs itself only. */
+/**
+ * Splits a file. Deuz writes one key per line, and garbles tags that contain a comma or quote; a line that is not JSON affects only its own
+ * key.
+ */
 export const split = (path: string, text: string): ReturnType<typeof Frontmatter.split> =>
   Either.orElse(Frontmatter.split(text), (issue) =>
     isPlace(path)
       ? Either.filterOrLeft(Frontmatter.split(text, lines), ([matter]) => isFile(path, matter), () => issue)
       : Either.left(issue))
 
-/** The record of a file of Deuz's. */
+/** The record of a Deuz file. */
 export interface Read {
-  /** Fields of the record, as its schema takes them; importance may be absent. */
+  /** Fields of the record, as its schema accepts them; importance may be absent. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Property that our file keeps: the model of the record's vector, unless the text has changed since Deuz hashed it. */
+  /** Property to keep in our file: the model of the record's vector, unless the text was edited after Deuz hashed it. */
   readonly extra: Readonly<Record<string, unknown>>
 }
 
-/** Reads the record of a file of Deuz's; its id is made of Deuz's. Left: the field that cannot be read. */
+/** Reads the record of a Deuz file; derives its id from Deuz's id. `Left` is the field that cannot be read. */
 export const read = (matter: Matter & typeof Head.Type, body: string): Either.Either<Read, string> =>
   Either.gen(function*() {
     const scope: Record<string, string> = {}
@@ -98,7 +101,7 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
         links: [],
         data: {},
         metadata: isWhole ? metadata : { ...metadata, tags },
-        ...(typeof importance === "number" && { importance: Math.min(1, Math.max(0, importance)) }), // Deuz has no bounds
+        ...(typeof importance === "number" && { importance: Math.min(1, Math.max(0, importance)) }), // Deuz does not limit importance
         source: { origin: "file", trust: 2, reference: id },
         revision: 1
       },
@@ -106,7 +109,7 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
     }
   })
 
-/** Whether a text is Deuz's, is what it was when Deuz wrote it, and names no model. */
+/** Whether a text is a Deuz file that was not edited since and names no embedding model. */
 export const isUnnamed = (path: string, text: string): boolean =>
   Either.match(split(path, text), {
     onLeft: () => false,
@@ -117,7 +120,7 @@ export const isUnnamed = (path: string, text: string): boolean =>
 const isStale = (hash: unknown, body: string): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash) && hash !== sha256(body)
 
-/** Whether an id of Deuz's names somebody: an empty one narrows nothing there. */
+/** Whether an id of Deuz is set; an empty id means none. */
 const isSaid = (id: unknown): boolean => id !== undefined && id !== null && id !== ""
 
 const lines = (text: string): Either.Either<Matter, string> =>
@@ -129,11 +132,14 @@ const lines = (text: string): Either.Either<Matter, string> =>
   ))
 const json = Schema.decodeUnknownEither(Schema.parseJson())
 
-/* The vectors that Deuz left beside its files, brought in when their model is first asked for. A cache of a stranger's. */
+/*
+ * The vectors in Deuz's vector file. They are imported when their model is first used. Another program writes this cache, so it is never
+ * trusted.
+ */
 
-/** A vector backend that brings in Deuz's vectors as their model is followed. */
+/** A vector backend that imports Deuz's vectors of a model when that model is followed. */
 export interface DeuzVectors extends VectorBackend {
-  /** Returns the error of the file of vectors, once it was needed and could not be read; else nothing. */
+  /** Returns the error of Deuz's vector file, if it was needed and could not be read. */
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
 }
 
@@ -141,8 +147,8 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * Adds to `vectorBackend` vectors for those of the entries that Deuz wrote and nobody has changed since. `unnamed` is the model of
- * those whose record names none. Cost of `unnamed`: each such record is read once more.
+ * Adds to `vectorBackend` the Deuz vectors of entries that were not edited since. `unnamed` is the model of records that name none; if it
+ * is set, each such file is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,
@@ -224,7 +230,7 @@ export const vectors = (
 
 const isVector = Schema.is(Schema.NonEmptyArray(Schema.Number))
 
-/** Vectors of one model have one length, whatever befell a few of them. */
+/** Returns the most common length, which is taken as the model's dimensions; a few vectors may be damaged. */
 const mostCommon = (lengths: ReadonlyArray<number>): number | undefined => {
   const counts = new Map<number, number>()
   for (const length of lengths) counts.set(length, (counts.get(length) ?? 0) + 1)

@@ -1,8 +1,7 @@
 /**
- * Node's file system for many small files: each call runs at once, on the event loop. A call for a small file takes some
- * microseconds, and a hop to a thread and back ten times as long. Forcing a file to disk takes as long as the disk likes, and
- * large reads and writes take long, so these do hop; and so that many small calls in a row do not hold the event loop, it
- * turns after some of them.
+ * Node's file system for many small files: each call runs synchronously, on the event loop. A synchronous call for a small file takes a few
+ * microseconds, an asynchronous one, which uses a thread, ten times as long. An fsync, and large reads and writes, take long, so these are
+ * asynchronous. After a number of synchronous calls in a row, the event loop gets a turn.
  */
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
@@ -14,8 +13,8 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
 /**
- * Marks by which a file is told from itself a moment ago: epoch ms, bytes, inode. The platform tells no time of the last change
- * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
+ * Metadata by which a changed file is recognised: times in epoch ms, bytes, inode. The platform does not report the inode's change time
+ * (`ctime`); it does report the creation time (`born`), which a tool that replaces a file cannot set back.
  */
 export interface Stat {
   readonly mtime: number
@@ -24,13 +23,13 @@ export interface Stat {
   readonly born: number
 }
 
-/** An open file, as far as the vault uses it. */
+/** The methods of an open file that the vault uses. */
 export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
 
-/** File, link or folder at a path, a link not followed. */
+/** Status of a file, symbolic link or folder; a link is not followed. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
-/** Calls of a file system that the vault makes. The platform's service has them all. */
+/** The file system calls that the vault makes. The platform's service implements all required ones. */
 export interface Files extends
   Pick<
     FileSystem.FileSystem,
@@ -41,26 +40,26 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** Looks at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
+  /** Returns the status of a path at once, not following links; `undefined` if unknown. Absent if all calls are asynchronous. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
-  /** Looks at a path, a link followed; `undefined` where nobody can tell at once, as after many calls in a row. */
+  /** Returns the status of a path at once, following links; `undefined` if unknown, for example after many calls in a row. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
-   * Opens a file, writes to it where there are bytes, forces it to disk where that is asked for, and closes it. A failure
-   * closes it, too. Absent: each is a call of its own.
+   * Opens a file, writes bytes if there are any, syncs it if asked to, and closes it, even after a failure. Absent if separate calls are
+   * needed.
    */
   readonly writeWhole?: (
     path: string,
     options: FileSystem.OpenFileOptions & { readonly force: boolean },
     bytes: Uint8Array
   ) => Effect.Effect<void, PlatformError>
-  /** Reads so many bytes from a byte on, or as many as there are, in one step. Absent: in several. */
+  /** Reads up to `length` bytes from an offset, in one call. Absent if several calls are needed. */
   readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 
 /**
- * The files of the platform's service, reached directly where its calls are Node's own. A service that has another one for any of
- * these, as one that wraps Node's, is asked for each call.
+ * Makes the files of the platform's service. Calls Node directly if the service's methods are Node's own; calls a service with other
+ * methods (such as a wrapper of Node's) as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
@@ -69,7 +68,7 @@ export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
       Option.exists(own, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
   )
 
-/** Node's file system, of a program that has @effect/platform-node in its bundle. Default: `None`, and it is imported by its name. */
+/** Node's file system, for a program whose bundle contains @effect/platform-node. Default: `None`; the package is then imported by name. */
 export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles", {
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
@@ -87,32 +86,32 @@ const replaced = [
   "open"
 ] as const
 
-/** Node's file system as @effect/platform-node provides it; `None` where that is not installed. */
+/** Node's file system as @effect/platform-node provides it; `None` if the package is not installed. */
 const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
-  const name: string = "@effect/platform-node-shared/NodeFileSystem" // a name that a bundler does not follow
-  return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // the module as it is published
+  const name: string = "@effect/platform-node-shared/NodeFileSystem" // typed as a string, so that bundlers do not follow the import
+  return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // the type of the published module
 }).pipe(
   Effect.flatMap(({ layer }) => Effect.provide(FileSystem.FileSystem, layer)),
   Effect.option
 )
 
-/** Bytes that are read or written in one step, at most; more go to a thread. */
+/** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Calls after which the event loop turns; bytes that count as a call, and names in a folder. */
+/** Number of calls between two turns of the event loop; the number of bytes, and of names in a folder, that count as one more call. */
 const stretch = 64
 const bytesPerCall = 16_384
 const namesPerCall = 16
 
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Reaches Node's files directly, and the service's for what takes long. */
+/** Makes files that call Node directly, and the service for calls that take long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   let calls = 0
   const open = Effect.unsafeMakeLatch(true)
   let isTurning = false
   /**
-   * The next turn of the event loop, whatever clock is in force. All fibers wait for it, or each would run so many calls. A hop
-   * to a thread comes back in another turn for sure; a timer may come back in this one, where it is due by then.
+   * Waits for the next turn of the event loop, independent of the configured clock. All fibers share it, or each would make `stretch`
+   * calls. An asynchronous file call surely completes in another turn; a timer that is already due may run in this one.
    */
   const turn = Effect.async<void>((resume) => {
     isTurning = true
@@ -123,7 +122,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     isTurning = false
     return open.open
   })))
-  /** Runs a call at once, or after a turn of the event loop where many ran in a row. `work` tells what counts as more calls. */
+  /** Runs a call at once, or, after many in a row, in the next turn of the event loop. `work` returns how many more calls it counts as. */
   const now = <A>(
     method: string,
     path: string,
@@ -153,7 +152,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
       } catch (cause) {
         done(cause)
       }
-    }).pipe(Effect.uninterruptible) // else the file is closed while a thread is at work on it
+    }).pipe(Effect.uninterruptible) // uninterruptible, so that the file is not closed while a thread uses it
 
   const fileOf = (path: string, opened: Opened, isAppending: boolean): OpenFile => {
     let position = 0
@@ -250,7 +249,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
           later("sync", path, (done) => fs.fsync(fd, done)),
           Effect.orDie(now("close", path, () => fs.closeSync(fd)))
         )
-      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // else it stays open
+      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // else the file could stay open
     },
     readRange: (path, offset, length) =>
       now("read", path, () => {
@@ -307,19 +306,19 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   }
 }
 
-/** A file by its number, until it is closed: the number may be another file's then. */
+/** A file descriptor; unset once closed, since the number may then be reused for another file. */
 interface Opened {
   fd: number | undefined
 }
-/** The number of an open file. Throws `EBADF` where it is closed. */
+/** Returns the descriptor of an open file. Throws `EBADF` if it is closed. */
 const numberOf = ({ fd }: Opened): number => {
   if (fd === undefined) throw Object.assign(new Error("EBADF: the file is closed"), { code: "EBADF" })
   return fd
 }
 
 /**
- * Looks at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
- * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first scan.
+ * Returns the status of an absolute path, without following a link; `undefined` if it does not exist or cannot be read. The platform's
+ * `stat` follows links, and its `readLink` fails for other files; using both would take a sixth of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))
@@ -349,7 +348,7 @@ const codeOf = (cause: unknown): string | undefined =>
     ? cause.code
     : undefined
 
-/** Reasons of the platform, by Node's codes. */
+/** Error reasons of the platform, by Node's error codes. */
 const reasons: Readonly<Record<string, SystemErrorReason>> = {
   ENOENT: "NotFound",
   EACCES: "PermissionDenied",
@@ -360,7 +359,7 @@ const reasons: Readonly<Record<string, SystemErrorReason>> = {
   ELOOP: "BadResource"
 }
 
-/** Makes the `PlatformError` that the `FileSystem` of the platform would fail with. */
+/** Makes the `PlatformError` that the platform's `FileSystem` would fail with. */
 const failure = (method: string, path: string, cause: unknown): PlatformError =>
   new SystemError({
     reason: reasons[codeOf(cause) ?? ""] ?? "Unknown",
@@ -372,15 +371,15 @@ const failure = (method: string, path: string, cause: unknown): PlatformError =>
     cause
   })
 
-/** Returns the marks of a file, out of what the platform says of it. */
+/** Converts the platform's file information. */
 export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
   mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
-  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
+  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN on a disk without creation times
   size: Number(size),
   ino: Option.isSome(ino) ? ino.value : 0
 })
 
-/** Returns the marks of a file, out of what Node says of it. */
+/** Converts Node's file information. */
 export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   mtime: mtime.getTime(),
   born: birthtime.getTime() || 0,
@@ -388,11 +387,11 @@ export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   ino
 })
 
-/** Whether it is a file, no link, and as it was. */
+/** Whether the path is a regular file, not a link, that has not changed. */
 export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
-/** Whether both are marks of one file that did not change. */
+/** Whether both are metadata of the same file, which has not changed. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

@@ -1,8 +1,8 @@
 /**
- * A record as text: YAML frontmatter, a blank line, the body as it is, a newline.
+ * Converts a record to the text of its file and back: YAML frontmatter, a blank line, the body as it is, a newline.
  *
- * `hash` signs what we wrote with the vault's own key. Text whose signature does not hold comes from a hand, a clone or
- * another system: its words count, and what it claims of revision, trust and origin does not.
+ * The property `hash` is a signature of the record with the vault's own key. A text without a valid signature comes from a person, a clone
+ * of a vault, or another program: its content is read, but its revision, trust and origin are not believed.
  */
 import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
@@ -26,33 +26,33 @@ import type { Context } from "./VaultFile.ts"
 /** The type of the `context` that `print` and `parse` take. */
 export type { Context } from "./VaultFile.ts"
 
-/** A record as it was read from a text. */
+/** A record read from a text. */
 export interface Parsed {
   readonly tenant: string
-  /** The record; that of an unsigned text has revision 1, origin `file`, and trust 2, or 3 if the note had it before. */
+  /** The record. If the text is unsigned it has revision 1, origin `file`, and trust 2, or 3 if the note had trust 3 before. */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has a seal, be it ours or another vault's. Default false. */
+  /** Whether the text has a signature, valid or that of another vault. Default false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
-  /** Parts of a note that lost their meaning, a sentence each: to be told beside the record. Absent: none. */
+  /** Parts of a note that could not be read, a sentence each, to report along with the record. Absent if there are none. */
   readonly issues?: ReadonlyArray<string>
-  /** Whether the record has only the beginning of the text: writing it would lose the rest. Default false. */
+  /** Whether the record has only the beginning of the text, so that writing the file would lose the rest. Default false. */
   readonly isPartial?: boolean
-  /** Text around the body, where the file is its author's: a note without a hash of ours. */
+  /** Text around the body, for a file that its author maintains: a note without a `hash` of ours. */
   readonly frame?: Frontmatter.Frame | undefined
 }
 
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
-/** Reads a record of what a text says. The class would check it a second time. */
+/** Decodes the fields of a text. The constructor of the class would validate them a second time. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record for the file at `path`, signed, and checks that it is read back. A note whose name is its owner's carries no
- * id of ours: its own `id`, if any, is an extra. Left: no file can hold the record.
+ * Prints a record as the signed text of the file at `path`, and checks that reading the text returns the record. A note whose file name its
+ * author chose does not get our id; its own `id`, if any, is an extra property. `Left` if no file can hold the record.
  */
 export const print = (
   context: Context,
@@ -88,14 +88,14 @@ export const print = (
   })
   const fields = { ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }
   const framed = (yaml: string) => `---\n${yaml}---\n\n${record.body}\n`
-  // a text at the record's own path is read as the record if its keys and values are read back
+  // a file at the record's own path is read back correctly if its keys and values are; so it needs no full check
   const isPlain = path === Layout.pathOf(tenant, scope, record.id) && Object.keys(properties).length === 0 &&
     record.body.isWellFormed()
   const plain = isPlain ? Frontmatter.printPlain(fields) : undefined
   if (plain !== undefined) return Either.right(framed(plain))
   const text = (options: Yaml.ToStringOptions) =>
     framed(Yaml.stringify(fields, { lineWidth: 0, aliasDuplicateObjects: false, ...options }))
-  // read back before it is written: quoting is the one thing that YAML gets wrong
+  // read back before it is written, since the YAML library sometimes quotes wrongly
   const checked = (text: string): Either.Either<string, string> =>
     Either.flatMap(
       parse(context, path, text, record.createdAt, { record }),
@@ -107,20 +107,20 @@ export const print = (
   )
 }
 
-/** A note's properties, as they stand in its metadata now, and the metadata that no property holds. */
+/** Splits the metadata of a note into its author's properties, with their current values, and the rest. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
-  // an id of our form beside our hash would say that the note is a copy of one of ours
+  // an id in our format next to our hash would mark the note as a copy of one of our files
   const names = new Set(Object.keys(extra).filter((key) => key !== "id" || !isId(metadata["id"])))
   const [properties, rest] = [true, false].map((isProperty) =>
     Object.fromEntries(Object.entries(metadata).filter(([key]) => names.has(key) === isProperty))
   )
-  return { metadata: rest!, properties: properties! } // two of two
+  return { metadata: rest!, properties: properties! } // `map` returns two of two
 }
 
 /**
- * Reads the record of a text. `mtime` stands in for a time that the text does not say. A note of somebody else's takes from
- * `previous` what it has no property for. Left: why the text is no record.
+ * Reads the record of a text. `mtime` replaces times that the text does not have. For a note by another author, fields without a property
+ * come from `previous`. `Left` is the reason why the text is not a record.
  */
 export const parse = (
   context: Context,
@@ -155,7 +155,7 @@ export const parse = (
   )
 }
 
-/** Reads a text of ours, or one that a hand wrote in our form. `bound`: the id of a note that is known. */
+/** Reads a text that we wrote, or that a person wrote in our format. `bound` is the id of the record that a note continues. */
 const strict = (
   context: Context,
   path: string,
@@ -230,11 +230,11 @@ const strict = (
           metadata: { ...ForeignNote.jsonOf(Object.entries(extra)), ...asObject(written.metadata) }
         })
         : ours
-      // a release that took no property for metadata signed the note without them
+      // earlier releases did not copy properties into metadata, and signed notes without them
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }
-      // releases that knew no actor signed it as nobody's field
+      // earlier releases had no field `actor`, and signed records without it
       const before = decodeRecord({ ...written, source: defined({ ...source, actor: undefined }) })
       if (actor !== undefined && isSigned(before)) {
         return { tenant, record: frozen(before.right), signed: true, extra: { ...extra, actor } }
@@ -253,7 +253,7 @@ const strict = (
     return { ...parsed, isSealed: typeof hash === "string" }
   })
 
-/** A record of what a stranger's text says. */
+/** Makes a record from an unsigned text. */
 const unsigned = (
   context: Context,
   tenant: string,
@@ -284,11 +284,11 @@ const asObject = (value: unknown): object => typeof value === "object" && value 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
-/** A note of somebody's own is called what its file is called. */
+/** Returns the default summary of a text; for a note whose file name its author chose, that name. */
 const summaryOf = (place: Layout.RecordPath, body: string): string | undefined =>
   place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
 
-/** Obsidian takes a list, or words in a line. What is not text is left for the Schema to refuse. */
+/** Converts tags: like Obsidian, accepts a list, or words in one line. Other values are left for the schema to reject. */
 const tagsOf = (tags: unknown): unknown =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
@@ -300,4 +300,4 @@ const frozen = (record: MemoryRecord): MemoryRecord =>
   unchecked({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) })
 
 const defined = <A extends object>(fields: A): A =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional keys only
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // all keys of these objects are optional

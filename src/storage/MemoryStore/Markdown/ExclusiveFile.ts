@@ -1,12 +1,12 @@
 /**
- * Claims a path by a file that one process alone has: what the vault's lock is made of.
+ * Claims a path for one process by creating a file there that no other process can create: the basis of the vault's lock.
  *
- * A process keeps one file, open, in the folder of its turn, and gives it the path as a second name, which fails where the
- * path is taken. A file made and removed for each claim costs more the more often that is done: a disk passes over the inodes
- * of what was just removed. Where a file cannot have two names with one inode, each claim is a file of its own.
+ * A process keeps one file open in its turn folder (see `Layout.turnOf`), and claims the path by a hard link to this file, which fails if
+ * the path exists. Creating and removing a file for each claim would get slower over time, because disks skip the inodes of recently
+ * removed files. On a file system without hard links each claim creates a file of its own.
  *
- * Laws: as long as the kept file is open, no other file has its inode. It has its text before it gets the path. Whoever takes
- * a claim away moves the folder first; then another file is kept.
+ * Laws: while the kept file is open, no other file has its inode. It has its content before it gets the path. A process that takes a claim
+ * over moves the turn folder first; the old holder then keeps another file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"
@@ -16,25 +16,25 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import type { Files, OpenFile } from "./DirectFiles.ts"
 
-/** A file of ours, held open: no other file has its inode meanwhile. */
+/** A file of this process, kept open so that no other file can get its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
-  /** Whether the folder of the turn was there when the path was taken: it was taken from inside that folder. */
+  /** Whether the claim is a hard link to a file in the turn folder, which therefore existed when the path was claimed. */
   readonly isInTurn: boolean
-  /** Writes in place: no text is shorter than the one before. */
+  /** Overwrites the content in place; a text must not be shorter than the one before. */
   readonly write: (text: string) => Effect.Effect<void, E>
-  /** Closes a file that is this claim's alone, when the claim is over. */
+  /** Closes the file at the end of the claim, if it was created for this claim only. */
   readonly close: Effect.Effect<void>
 }
 
-/** The file that is kept, and its first name. */
+/** The file that is kept, and its name in the turn folder. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
-  /** Whether a second name has the same inode here. */
+  /** Whether hard links work on this file system and have the same inode. */
   readonly hasTwoNames: boolean
 }
 
-/** Calls of a platform, and what their failures mean. */
+/** File system calls of the platform, and predicates on their errors. */
 export interface Platform {
   readonly fs: Files
   readonly isMissing: (error: PlatformError) => boolean
@@ -42,15 +42,15 @@ export interface Platform {
   readonly isFull: (error: PlatformError) => boolean
 }
 
-/** Makes the function that claims paths, one after the other, for the turn in `folder`. `None`: the path is taken. */
+/** Makes the function that claims a path, repeatedly, with a file in the turn folder `folder`. `None` if the path is taken. */
 export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // a scope that begins here: whatever is added to ours later ends before it, and may claim until then
+    // a child scope, so that finalizers added to the outer scope later run first, and may still make claims
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined
     let isOver = false
-    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // the kept file is closed after this, and none is kept any more
+    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // runs before the kept file is closed; from then on no file is kept
 
     const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<ExclusiveFile, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
@@ -59,7 +59,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         close,
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
-    /** A full disk has room for an empty file, and whoever purges needs the lock. */
+    /** Writes the content of a claim. A full disk may leave it empty, since a purge needs the lock to free space. */
     const marked = (claim: Pick<ExclusiveFile, "write">, text: string) =>
       Effect.catchIf(claim.write(text), isFull, () => Effect.void)
     const inodeAt = (path: string): Effect.Effect<number | undefined> =>
@@ -85,7 +85,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
             (file) => claimOf(file, Scope.close(scope, Exit.void))
           )
           let isOpen = true
-          // a heartbeat that comes late must not reach whichever file has the number of this one by then
+          // a late heartbeat must not write to another file that got the same descriptor
           const claim = {
             ...file,
             write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
@@ -104,7 +104,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           )
           return { ...claim, name, hasTwoNames }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
-      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // a process that has our name, or had it, keeps this one
+      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // another process with this name has the file; try the next
     const known = Effect.suspend(() =>
       kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
     )
@@ -114,7 +114,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
       return close
     })
 
-    /** Gives the kept file the path, or finds that it has it, from a claim that could not be ended. */
+    /** Links the kept file to the path. If it is already linked there, because an earlier claim could not be removed, uses that claim. */
     const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
         onFailure: (error) => isTaken(error) ? Effect.succeed(false) : Effect.fail(error),
@@ -123,7 +123,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         Effect.flatMap(inodeAt(path), (ino) =>
           ino === file.ino
             ? Effect.succeedSome({ ...file, isInTurn: isNew, close: Effect.void })
-            : isNew // its name was another's file, or the claim was taken away at once
+            : isNew // another process replaced the kept file, or took the claim over at once
             ? Effect.as(forgotten, Option.none())
             : Effect.succeedNone)
       ))
@@ -145,7 +145,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           file?.hasTwoNames === true
             ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
             : alone(path, text))
-      ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver })) // the folder was moved away, or the scope closed meanwhile
+      ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver })) // the folder was moved, or the scope closed
   })
 
 const encoder = new TextEncoder()

@@ -1,4 +1,4 @@
-/** Reads a file of the vault as what it is: a record, with the revision that it counts as, or none. */
+/** Reads a file of the vault: determines whether it is a record, which one, and which revision its content counts as. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -23,7 +23,7 @@ import { isSameStat, type Stat, type VaultFileSystem } from "./VaultFileSystem.t
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The vault as its state knows it. */
+/** The records and files that the vault's state knows. */
 export interface Known {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly file: (path: string) => Entry | Bad | undefined
@@ -32,30 +32,30 @@ export interface Known {
 
 /** Reads the files of a vault for its state. */
 export interface FileReader {
-  /** Looks at a file; `undefined` where there is none. `listed`: come by from the root, with no link on the way. */
+  /** Reads a file; `undefined` if there is none. `listed`: the file was found by a scan from the root, so no folder above it is a link. */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
-  /** Reads a text as the note that `known` is. Left: why it is no record. */
+  /** Reads a text as a new version of the note `known`. `Left` is the reason why it is not a record. */
   readonly entryOf: (
     seen: Seen,
     text: Text,
     known: KnownNote | undefined
   ) => Io<Either.Either<Entry, string>>
-  /** The last revision that the history has of a file that cannot be read. */
+  /** Returns the last revision in the history of a file that cannot be read. */
   readonly lastGood: (
     path: string,
     place: Place,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
-  /** Whether the history has a later revision of a note, which its author's text need not show. */
+  /** Whether the history has a later revision of a note than its file; then the file alone does not determine the record. */
   readonly isBehind: (known: Entry | Bad) => boolean
-  /** Begins a scan: the history may have grown since the last one. */
+  /** Starts a scan: drops what was derived from the history, which may have grown. */
   readonly begin: () => void
 }
 
-/** Milliseconds in which two changes of a file may share an mtime. */
+/** Milliseconds within which two changes of a file may have the same mtime. */
 const racy = 2_000
 
-/** Makes the reader of a vault. `vault` is asked what is known of a file or a record. */
+/** Makes the reader of a vault. `vault` returns what is known of a file or a record. */
 export const make = (fs: VaultFileSystem, history: History, context: Document.Context, vault: Known): FileReader => {
   const { entry, file, rowOf } = vault
   const identity = makeIdentity(context, history, vault)
@@ -81,9 +81,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }))
 
   /**
-   * The revision that a text counts as. What the history has is what it has; what we wrote and it does not know counts as
-   * it says, if it is newer; anything else a hand wrote, or brought back: the next revision. `same`: the record of a note
-   * whose text is what it was, and whose file lies elsewhere now, or was away.
+   * Returns the record with the revision that its text counts as. A text whose hash is in the history has that revision. A text that we
+   * signed but that is not in the history has the revision that it states, if newer. Any other text was written or restored by a person,
+   * and becomes the next revision. `same` is the record of a note whose text is unchanged, but whose file was moved, or was missing for a
+   * while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,
@@ -110,7 +111,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }
       if (signed && newest?.revision === record.revision && !newest.forgotten && last <= record.revision) {
         const kept = yield* history.read(newest)
-        // the same revision with keys of nobody's, or in other words of YAML
+        // the same revision with additional properties, or formatted as other YAML
         if (Option.exists(kept, (old) => canonicalJson(old.record) === canonicalJson(record))) return { record, signed }
       }
       if (!signed && known === 0) return { record, signed }
@@ -146,7 +147,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       if (!listed && Option.isSome(yield* fs.linkAbove(path))) return undefined
       const { isLink, stat: found } = yield* fs.status(path)
       const known = file(path)
-      /** A file that the history knows keeps its last good revision; any other is no record. */
+      /** Returns the last good revision of a file that the history knows, with the error; for any other file, only the error. */
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
         Effect.gen(function*() {
           const damage = known?._tag === "Entry" && known.damage?.message === error.message ? known.damage : error
@@ -194,33 +195,35 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
 const noValidation = { disableValidation: true }
 
 /*
- * Tells which record the note at a path is. Its id comes from the path where the note was found, and stays when the note
- * moves; so the history, which binds ids to paths, is asked first.
+ * Determines which record a note is. A new note's id is derived from its path, and stays when the note moves. So the history, which maps
+ * paths to ids, is consulted first.
  *
  * ```text
- * known         the record whose file the path is, by the last scan or by the history, whichever is newer
- * departed      the forgotten record whose file lay there last, if the text is what it was then
- * new           an id made of the path; a further one where a note that moved away still has it
+ * known         the record of this path, by the last scan or by the history, whichever is newer
+ * departed      the forgotten record whose file was last at this path, if the text is unchanged since
+ * new           an id derived from the path, with a number if a note that moved away still has that id
  * ```
  */
 
 /** The record that a note continues. */
 export interface KnownNote extends ForeignNote.Previous {
-  /** Whether the text is what it was: then the record is, too, but for what it has from its path. */
+  /** Whether the text is unchanged. Then the record is unchanged too, except for fields derived from the path. */
   readonly isSame: boolean
 }
 
-/** Tells which record a note is. */
+/** Determines which record a note is. */
 export interface NoteIdentity {
-  /** The record that the note at `path` continues, given the hash of its text; `undefined` for a new note and a file of ours. */
+  /**
+   * Returns the record that the note at `path` continues, given the hash of its text; `undefined` for a new note, and for files of ours.
+   */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** The record of a new note, with an id that no other record has. */
+  /** Returns the record of a new note, with an id that no other record has. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
-  /** Forgets what was derived from the history, which may have grown. */
+  /** Drops what was derived from the history, which may have grown. */
   readonly reset: () => void
 }
 
-/** Makes the identity of a vault's notes, by the last scan and the history. */
+/** Makes the identity of a vault's notes, from the last scan and the history. */
 export const makeIdentity = (
   context: Context,
   history: History,
@@ -229,7 +232,7 @@ export const makeIdentity = (
     readonly file: (path: string) => Entry | Bad | undefined
   }
 ): NoteIdentity => {
-  /** Files of forgotten records, by path. Made when it is first asked for. Cost: all records of the history. */
+  /** Files of forgotten records, by path. Made when first needed. Cost: all records of the history. */
   let departed: ReadonlyMap<string, ReadonlyArray<Place>> | undefined
   const departedFrom = (path: string): ReadonlyArray<Place> => {
     if (departed === undefined) {
@@ -270,7 +273,7 @@ export const makeIdentity = (
           })
         }
       }
-      if (place !== undefined) return read(place, false) // whether it is the same is asked of the history
+      if (place !== undefined) return read(place, false) // `false` is safe: whether the text is unchanged is then decided from the history
       const last = departedFrom(path).find(({ after }) => after === hash)
       const newest = last && history.newest(last.tenant, last.id)
       return newest === undefined ? Effect.succeed(undefined) : read(newest, true)
@@ -287,14 +290,14 @@ export const makeIdentity = (
   }
 }
 
-/** Number of earlier names that are kept. */
+/** Number of former names that are kept. */
 const maxNames = 16
 
-/** The record of a note whose file lay at `from` and now lies at `to`. */
+/** Returns the record of a note whose file moved from `from` to `to`. */
 export const moved = (record: MemoryRecord, from: string, to: string): MemoryRecord => {
   const [last, name] = [fileNameOf(from), fileNameOf(to)]
   const known = record.metadata[formerNames]
-  const names = [...(Array.isArray(known) ? known as ReadonlyArray<Json> : []), last] // a list of JSON
+  const names = [...(Array.isArray(known) ? known as ReadonlyArray<Json> : []), last] // metadata is JSON, and so are the items
     .filter((one, i, all) => one !== name && all.lastIndexOf(one) === i).slice(-maxNames)
   const { reference, ...source } = record.source
   return new MemoryRecord({

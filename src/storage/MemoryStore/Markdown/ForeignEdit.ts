@@ -1,9 +1,9 @@
 /**
- * Writes a change of a record into the text of a note that somebody else wrote, and nothing beside it.
+ * Applies a change of a record to the text of a note that another author wrote, leaving the rest of the text untouched.
  *
- * A property is written if the author's frontmatter has it and the record changed it; the body, if it changed. What the
- * author has no property for is not in the result: it has to be kept elsewhere. Law: the bytes outside of the changed
- * properties and the body are equal, comments, order, quoting, line ends and BOM among them. Pure.
+ * A property is written if the author's frontmatter has it and the record changed it; the body is written if it changed. Fields without a
+ * property are not in the result, and must be stored elsewhere. Law: all bytes outside of the changed properties and the body stay the
+ * same, including comments, order, quoting, line ends and the BOM. Pure functions.
  */
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
@@ -13,35 +13,35 @@ import type { Json, JsonObject } from "../../../domain/Payload.ts"
 import * as ForeignNote from "./ForeignNote.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 
-/** A stretch of a text, in UTF-16 units, and what stands there instead. */
+/** A replacement of a range of the text, in UTF-16 units. */
 interface Splice {
   readonly start: number
   readonly end: number
   readonly text: string
 }
 
-/** A property as it stands in the text. */
+/** A property in the text. */
 interface Property {
   readonly name: string
   readonly key: Yaml.Scalar
   readonly value: Yaml.Node | null
-  /** The value as JSON, which is how metadata has it. */
+  /** The value as JSON, as metadata stores it. */
   readonly json: Json
 }
 
-/** A text taken apart. */
+/** The parsed parts of a text. */
 interface Note {
   readonly body: readonly [start: number, end: number]
   readonly eol: string
-  /** Place of the YAML in the text; absent where there is none that can be parsed. */
+  /** Range of the YAML in the text; absent if there is none that can be parsed. */
   readonly matter?: readonly [start: number, end: number]
   readonly isFlow: boolean
   readonly properties: ReadonlyArray<Property>
 }
 
 /**
- * The author's text, changed as the record changed from `before` to `after`; `text` itself where no property and no body of
- * it did. `before` is the record as it was read from `text`. Left: why the change cannot be written so, in a sentence.
+ * Returns the author's text, changed as the record changed from `before` to `after`; `text` itself if neither a property nor the body
+ * changed. `before` is the record read from `text`. `Left` is the reason why the change cannot be made in this way.
  */
 export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): Either.Either<string, string> => {
   const note = taken(text)
@@ -75,7 +75,7 @@ export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): E
   return Either.left("frontmatter: the change cannot be written without touching the rest")
 }
 
-/** Whether a text says these properties, and has this body. */
+/** Whether a text has these properties and this body. */
 const reads = (text: string, body: string, expected: ReadonlyMap<string, Json>): boolean => {
   const { body: at, properties } = taken(text)
   return text.slice(...at) === body && canonicalJson(properties.map(({ json, name }) => [name, json])) ===
@@ -107,11 +107,11 @@ const taken = (text: string): Note => {
   return { body, eol: parts.right.eol, matter, isFlow: contents.flow === true, properties }
 }
 
-/** Properties that we read as fields, and write as they are. */
+/** Properties with the name and value of a record's field. */
 const fields = ["kind", "summary", "importance", "confidence", "supersededBy", "data"] as const
 const times = ["createdAt", "validAt", "invalidAt", "expiresAt"] as const
 
-/** The value that a property shall have; `undefined`: none, the property goes. */
+/** Returns the new value of a property; `undefined` to remove it. */
 const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): Json | undefined => {
   const { json, name } = property
   if (name === "tags") {
@@ -129,13 +129,13 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
     : [undefined, undefined]
   const isMetadata = Object.hasOwn(before.metadata, name) && same(before.metadata[name], json)
   if (!same(old, next) && (!isMetadata || name === "summary")) {
-    // JSON's types: each is a field of the record
+    // the fields listed above all have JSON values
     return time === undefined || typeof json === "number" ? next as Json | undefined : Frontmatter.time(after[time])
   }
   if (isMetadata) return after.metadata[name]
   if (name === "metadata" && typeof json === "object" && json !== null && !Array.isArray(json)) {
     const kept = Object.entries(json as JsonObject).flatMap(([key, value]) =>
-      // an object that is no array
+      // checked above to be an object and not an array
       same(before.metadata[key], value)
         ? after.metadata[key] === undefined ? [] : [[key, after.metadata[key]] as const]
         : [[key, value] as const]
@@ -147,7 +147,7 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
 
 const same = (a: unknown, b: unknown): boolean => canonicalJson(a ?? null) === canonicalJson(b ?? null)
 
-/** The author's list without the tags that went, and with those that came; the author's own value where neither did. */
+/** Returns the author's list of tags without removed tags and with added ones; the author's own value if nothing changed. */
 const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord): Json => {
   const added = ForeignNote.without(after.tags, before.tags)
   const gone = ForeignNote.without(before.tags, after.tags)
@@ -163,12 +163,12 @@ const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord
 
 const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 
-/** The ways in which a change is tried: with the least bytes, then value by value, then in the surest form. */
+/** The ways in which a change is tried: by list items (the fewest bytes), by whole values, by quoted values (the safest). */
 type Way = "items" | "values" | "quoted"
 
 /**
- * Takes a property out, with the rest of its line; the surest way also the comments after it, which the text of the property
- * before could swallow.
+ * Removes a property, with the rest of its line. The way `quoted` also removes comments after it, which might otherwise become part of the
+ * property before.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {
   const offset = offsetOf(note)
@@ -189,10 +189,10 @@ const removal = (text: string, note: Note, { key, name, value }: Property, way: 
   const line = way !== "quoted" ? least : following === undefined ? matterEnd : offset + following
   const to = line === 0 || line > matterEnd ? matterEnd : line
   if (to < matterEnd || start === offset) return [{ start, end: to, text: "" }]
-  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // the line break before
+  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // removes the line break before it instead
 }
 
-/** Puts a value in the place of another, item by item where that is enough. */
+/** Replaces a value, by list items if possible. */
 const replacement = (
   text: string,
   note: Note,
@@ -209,7 +209,7 @@ const replacement = (
     return [{ start: colon, end: colon, text: ` ${inline(next)}` }]
   }
   if (way === "items" && Yaml.isSeq(value) && Array.isArray(next) && Array.isArray(json)) {
-    const items = itemwise(text, offset, note.eol, value, json as ReadonlyArray<Json>, next as ReadonlyArray<Json>) // lists of JSON
+    const items = itemwise(text, offset, note.eol, value, json as ReadonlyArray<Json>, next as ReadonlyArray<Json>) // both are JSON lists
     if (items) return items
   }
   const [start, end] = [offset + range[0], offset + range[1]]
@@ -221,7 +221,7 @@ const replacement = (
   const tail = /\r?\n$/.exec(text.slice(start, end))?.[0] ?? ""
   const replaced = lines.join(note.eol + " ".repeat(isLong ? column : 0)) + tail
   if (!isBlock || isLong) return [{ start, end, text: replaced }]
-  // a block begins on a line of its own, and a value in a line goes before the comment of the first one
+  // a block starts on its own line, but a value in one line has to come before a comment on the key's line
   const colon = text.indexOf(":", offset + (key.range?.[1] ?? 0)) + 1
   const line = trimmedEnd(text, text.indexOf("\n", colon) + 1)
   return line > start
@@ -229,7 +229,7 @@ const replacement = (
     : [{ start: colon, end: colon, text: ` ${inline(next)}` }, { start: line, end: end - tail.length, text: "" }]
 }
 
-/** Takes items of a list away, and adds others at its end; `undefined` where the list changed in another way. */
+/** Removes items from a list and appends others; `undefined` if the list changed in another way. */
 const itemwise = (
   text: string,
   offset: number,
@@ -254,7 +254,7 @@ const itemwise = (
     if (isThere) continue
     const [start, end] = [offset + nodes[i]![0], offset + nodes[i]![1]]
     if (!isFlow) {
-      // the line break before, for the last line may have none after it
+      // removes the line break before the item, since the last line may have none after it
       splices.push({
         start: lineStart(start) - (text[lineStart(start) - 2] === "\r" ? 2 : 1),
         end: trimmedEnd(text, lineEnd(end)),
@@ -277,7 +277,7 @@ const itemwise = (
   return splices
 }
 
-/** The end of a line before its line break. */
+/** Returns the end of a line without its line break. */
 const trimmedEnd = (text: string, end: number): number =>
   text.endsWith("\r\n", end) ? end - 2 : text.endsWith("\n", end) ? end - 1 : end
 
@@ -286,7 +286,7 @@ type Style = "PLAIN" | "QUOTE_SINGLE" | "QUOTE_DOUBLE"
 const styleOf = (node: unknown): Style =>
   Yaml.isScalar(node) && (node.type === "QUOTE_SINGLE" || node.type === "QUOTE_DOUBLE") ? node.type : "PLAIN"
 
-/** JSON in a line of YAML; `undefined`: as it is safe in a list in brackets. */
+/** Prints JSON as one line of YAML; `undefined` style means plain text that is safe within brackets. */
 const written = (json: Json, style: Style | undefined): string => {
   const options = { lineWidth: 0, blockQuote: false, flowCollectionPadding: false } as const
   if (style === undefined) return Yaml.stringify([json], { ...options, collectionStyle: "flow" }).trimEnd().slice(1, -1)

@@ -1,17 +1,18 @@
 /**
- * Reads notes that we did not write: Obsidian's, drover's, a hand's. Each of them is a record, whatever is in it.
+ * Reads notes that the library did not write: by Obsidian, by drover (another memory program), or by a person. Each becomes a
+ * record, whatever it contains.
  *
  * ```text
- * frontmatter    stays part of the body where it cannot be parsed
- * properties     are the record's fields where they have their names and fit, and metadata under their own names otherwise
- * summary        the file's name, unless the text says one
- * tags           those of the properties, then #inline ones; beyond 32, or where one is no tag, all are in metadata, too
- * created, date  set createdAt where nothing else does
- * expiresAt      is metadata: no property makes the library delete what somebody else wrote
- * body           1,048,576 characters at most; the rest is left out, and the file not written to
+ * frontmatter    is part of the body if it cannot be parsed
+ * properties     become fields of the record if their names and values match, otherwise metadata with the same names
+ * summary        the file's name, unless the text has one
+ * tags           those of the property, then #inline ones; if there are more than 32, or one is invalid, all go to metadata too
+ * created, date  set createdAt if nothing else does
+ * expiresAt      becomes metadata, so that no property makes the library delete another author's note
+ * body           at most 1,048,576 characters; the rest is not read, and the file is then never written
  * ```
  *
- * What of a text loses its meaning is told in `issues`. Pure.
+ * `issues` lists the parts of a text that could not be read. Pure functions.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -27,58 +28,58 @@ import * as Layout from "./Layout.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** The note as it was known last. */
+/** The last known version of a note. */
 export interface Previous {
   readonly record: MemoryRecord
-  /** Properties that its text had then: one that is missing now was taken away by its author. Default none. */
+  /** Properties of the text at that time; one that is missing now was removed by the author. Default: none. */
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
-/** Returns the previous note of a text in our form, which says all that there is: what is missing in it now was taken away. */
+/** Returns the previous version of a text in our format, which has a property for every field. So each property missing now was removed. */
 export const saidAll = ({ record }: Previous): Previous => ({
   record,
   properties: [...fieldNames, ...Object.keys(record.metadata)]
 })
 
-/** The record of a note, and what its text has beside it. */
+/** The record of a note, and additional information from its text. */
 export interface Read {
   readonly tenant: string
-  /** Fields of the record, as its schema takes them. */
+  /** Fields of the record, as its schema accepts them. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Properties that are no field of ours, as they were written. */
+  /** Properties that are not fields of a record, with their original values. */
   readonly extra: Matter
-  /** Parts of the text that lost their meaning, a sentence each. */
+  /** Parts of the text that could not be read, a sentence each. */
   readonly issues: ReadonlyArray<string>
   /** Whether the record has only the beginning of the body. */
   readonly isPartial: boolean
 }
 
-/** Names of properties that are never printed as they were: fields of a record, and what we say of a text of ours. */
+/** Names of properties that are never printed as extra properties: the fields of a record, and the properties that we add. */
 export const fieldNames: ReadonlySet<string> = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "source", "body"].includes(key)),
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Properties that are ours where the text has a hash of ours, and otherwise their author's. */
+/** Properties that are ours if the text has a hash of ours, and the author's otherwise. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
-/** Whether nobody of ours wrote a text: neither has its path our form, nor the text an id and a hash of ours. */
+/** Whether another author wrote the text: its path is not in our format, and the text does not have both an id and a hash of ours. */
 export const isForeign = (place: Layout.RecordPath, matter: Matter): boolean =>
   !place.isOurs && !(isId(matter["id"]) && Layout.isSaidOurs(matter))
 
-/** Whether a text whose frontmatter cannot be parsed has lines that only we write: a broken copy of a record, and no note. */
+/** Whether a text whose frontmatter cannot be parsed has lines that only we write, so that it is a broken copy of a record, not a note. */
 export const isBrokenCopy = (text: string): boolean =>
   /^id: ["']?[0-9A-HJKMNP-TV-Z]{26}["']?\s*$/m.test(text) && /^hash: ["']?[0-9a-f]{64}["']?\s*$/m.test(text) &&
   text.trimStart().startsWith("---")
 
-/** Whether drover wrote a text: at a path of our form, with its word for the scope, and without a hash. */
+/** Whether drover wrote the text: its path is in our format, its scope has one of drover's words, and it has no hash. */
 export const isDrovers = (place: Layout.RecordPath, matter: Matter): boolean =>
   place.isOurs && place.scope !== Layout.internal && matter["hash"] === undefined &&
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
- * Reads a text that has been split into properties and body. `mtime` (epoch ms) stands in for a time of creation that nobody
- * knows; what the text has no property for is taken from `previous`. Left: the place does not say whose the note is.
+ * Reads a text split into properties and body. `mtime` (epoch ms) is used as the time of creation if there is no other; fields without a
+ * property come from `previous`. `Left` if neither path nor text tells the tenant and scope.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -94,7 +95,7 @@ export const read = (
   )
 }
 
-/** Returns tenant and scope of a text that drover wrote at a path of our form. */
+/** Returns tenant and scope of a text that drover wrote at a path in our format. */
 const drovers = (place: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
     Layout.claimedTenant(place, matter),
@@ -121,7 +122,7 @@ const readAt = (
   const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
     before === undefined || isGone(key) ? undefined : before[key]
 
-  /** Properties that become metadata: all but those that become fields. */
+  /** Properties that become metadata: all that do not become fields. */
   const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.said.has(key)))
   const isSigned = Layout.isSaidOurs(matter)
   const source = isSigned
@@ -180,7 +181,7 @@ const readAt = (
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
   const said = take("metadata", asObject) ?? {}
-  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // other properties of drover's are extra
+  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // drover's other properties are extra
   const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.said.has(key))
   return {
     tenant: belonging.tenant,
@@ -200,7 +201,7 @@ const droverSays: ReadonlySet<string> = new Set([...MemoryScope.fields, "tenant"
 
 type Take = <A>(key: string, as: (value: unknown) => A | undefined) => A | undefined
 
-/** A kind, and data that its Schema takes: those of the text, else those from before, else a reference without any. */
+/** Returns a kind, and data that the kind's schema accepts: those of the text, else those of `previous`, else `reference` with no data. */
 const payloadOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
   take: Take,
@@ -220,7 +221,7 @@ const payloadOf = (
   return fit === undefined ? { kind: "reference", data: {} } : { kind: known, data: fit }
 }
 
-/** A note is called what its file is called, unless its text, or somebody before, said otherwise. */
+/** Returns the summary: that of the text, else a summary that was set before, else the file's name. */
 const named = (
   place: Layout.RecordPath,
   body: string,
@@ -239,10 +240,12 @@ const named = (
     : { summary: derived, summaryDerived: true }
 }
 
-/** Name of a note whose text says no other. */
+/** Returns the name of the file, which is the default summary of a note. */
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
-/** Returns the tags of the property, else `base`; then those in the text. Leaves the property in `rest` where it does not fit. */
+/**
+ * Returns the tags of the property, else `base`, and then those in the text. Leaves the property in `rest` if one of its tags does not fit.
+ */
 const tagsOf = (
   rest: Map<string, unknown>,
   issues: Array<string>,
@@ -260,25 +263,25 @@ const tagsOf = (
 
 const maxTags = 32
 
-/** Obsidian takes a list, or words in a line. An empty property is an empty list. */
+/** Converts tags to a list: like Obsidian, accepts a list, or words in one line. An empty property is an empty list. */
 export const listOf = (tags: unknown): ReadonlyArray<unknown> =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "")
     : (Array.isArray(tags) ? tags : [tags]).filter((tag) => tag !== undefined && tag !== null)
 
-/** Keeps the first of tags that differ in case only. */
+/** Keeps the first of several tags that differ only in case. */
 const distinct = (tags: ReadonlyArray<string>): ReadonlyArray<string> => {
   const seen = new Set<string>()
   return tags.filter((tag) => seen.size < seen.add(tag.normalize("NFC").toLowerCase()).size)
 }
 
-/** Returns the tags that are not among the others, whatever the case. */
+/** Returns the tags that are not among the others, ignoring case. */
 export const without = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(others.map((tag) => tag.normalize("NFC").toLowerCase()))
   return tags.filter((tag) => !known.has(tag.normalize("NFC").toLowerCase()))
 }
 
-/** Returns properties as JSON: a value that JSON has no word for is text, one that is too deep is null. */
+/** Converts properties to JSON: values that JSON does not have become text, values nested too deep become null. */
 export const jsonOf = (
   properties: ReadonlyArray<readonly [string, unknown]>,
   issues: Array<string> = []
@@ -308,7 +311,7 @@ const defined = (fields: Matter): Matter =>
 const cut = (body: string): string =>
   body.length <= maxFileBody ? body : body.slice(0, maxFileBody).replace(/[\uD800-\uDBFF]$/, "")
 
-/** One line of at most 200 characters, cut at a word where it is more. */
+/** Returns one line of at most 200 characters; a longer text is cut at a word. */
 const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   if (typeof value === "object") return undefined
   const text = String(value).toWellFormed()
@@ -319,7 +322,7 @@ const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   return line
 }
 
-/** The value, where the schema takes it. */
+/** Makes a function that returns a value if the schema accepts it. */
 const fit = <A, I>(schema: Schema.Schema<A, I>): (value: unknown) => A | undefined => {
   const is = Schema.is(schema)
   return (value) => is(value) ? value : undefined

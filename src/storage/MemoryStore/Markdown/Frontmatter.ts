@@ -1,36 +1,39 @@
-/** Splits a text into the YAML at its head and its body. The YAML may be a stranger's: it is bounded, and of JSON's types only. */
+/**
+ * Splits a text into frontmatter (YAML at its head) and body. The YAML may come from anyone, so its size is limited, and only the types of
+ * JSON are accepted.
+ */
 import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
 
-/** Longest frontmatter that is parsed, in UTF-16 units: of a text with a signature of ours, and of any other. */
+/** Largest frontmatter that is parsed, in UTF-16 units: with a signature of ours, and without. */
 const maxSigned = 262_144
 const maxMatter = 32_768
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Frontmatter keys that are nobody's field here; they survive every write. */
+/** Frontmatter properties that are not fields of a record; every write preserves them. */
 export type Extra = Readonly<Record<string, unknown>>
 
-/** Places of the parts of a text, in UTF-16 units from its start. */
+/** Ranges of the parts of a text, in UTF-16 units from its start. */
 export interface Parts {
-  /** The YAML between the rules; absent where the text begins with no rule. */
+  /** The YAML between the `---` lines; absent if the text does not start with such a line. */
   readonly matter: readonly [start: number, end: number] | undefined
-  /** The body, without the one line break before and after it that are the file's. */
+  /** The body, without the one line break before and after it, which belong to the file format. */
   readonly body: readonly [start: number, end: number]
   readonly eol: "\n" | "\r\n"
 }
 
-/** Finds the parts. Left: the frontmatter has no end. */
+/** Finds the parts of a text. `Left` if the frontmatter has no end. */
 export const locate = (text: string): Either.Either<Parts, string> => {
   const from = text.startsWith("\uFEFF") ? 1 : 0
   const eol = /\r?\n/.exec(text)?.[0] === "\r\n" ? "\r\n" : "\n"
   const open = /^---[ \t]*\r?\n/.exec(from === 0 ? text : text.slice(from))
   if (!open) return Either.right({ matter: undefined, body: trimmed(text, from, eol), eol })
   const start = from + open[0].length
-  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // not by lines: U+2028 ends one, and ends no YAML
+  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // not line by line, since U+2028 would end a line
   if (!end) return Either.left("the frontmatter has no end")
   return Either.right({
     matter: [start, start + end.index],
@@ -39,7 +42,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   })
 }
 
-/** The whole text as a body, for a frontmatter that cannot be read. */
+/** Returns the whole text as a body, for a text whose frontmatter cannot be read. */
 export const bodyOf = (text: string): string =>
   text.slice(...trimmed(text, text.startsWith("\uFEFF") ? 1 : 0, eolOf(text)))
 
@@ -50,7 +53,7 @@ const trimmed = (text: string, start: number, eol: string): readonly [number, nu
   return [from, text.length - eol.length >= from && text.endsWith(eol) ? text.length - eol.length : text.length]
 }
 
-/** Keys and values, as `read` finds them between the rules, and the body. Left: what is wrong with them. */
+/** Splits a text into properties, as `read` parses them, and the body. `Left` is the error in the frontmatter. */
 export const split = (
   text: string,
   read: (matter: string) => Either.Either<Matter, string> = yaml
@@ -61,7 +64,7 @@ export const split = (
     return Either.map(within(text.slice(...matter), read), (fields) => [fields, rest] as const)
   })
 
-/** Reads a frontmatter that is not too large to be parsed. */
+/** Parses a frontmatter that is within the size limit. */
 export const within = <A>(
   matter: string,
   read: (matter: string) => Either.Either<A, string>
@@ -70,7 +73,7 @@ export const within = <A>(
     ? Either.left("the frontmatter is too large")
     : read(matter)
 
-/** Parses YAML whose top is a map. Cost: linear. Left: a message that quotes none of the text. */
+/** Parses YAML whose root is a map. Cost: linear. `Left` is a message that quotes nothing of the text. */
 export const yaml = (text: string): Either.Either<Matter, string> => {
   const plain = readPlain(text)
   return plain === undefined ? full(text) : Either.right(plain)
@@ -88,11 +91,11 @@ const full = (text: string): Either.Either<Matter, string> =>
           return Either.left("frontmatter: expected keys and values")
         }
         if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
-        return Either.right(matter as Matter) // an object that is no array
+        return Either.right(matter as Matter) // an object, and not an array
       })
     ))
 
-/** Parses YAML, its nodes with their places in the text. The library's own search for a key said twice is quadratic. */
+/** Parses YAML to nodes with their ranges in the text. Detects duplicate keys itself, since the YAML library does so in quadratic time. */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
     try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", uniqueKeys: false }),
@@ -121,11 +124,11 @@ const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
   return isTwice
 }
 
-/** Prints a time as an ISO date; as epoch milliseconds where no date is that late. */
+/** Prints a time as an ISO date; as epoch milliseconds if it is beyond the range of dates. */
 export const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** Reads a field that is a date or epoch milliseconds, a fraction of one cut off; `absent` where there is none. */
+/** Reads a field that is a date or epoch milliseconds, rounded down; returns `absent` if the field is missing. */
 export const timeOf = <A>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -140,8 +143,8 @@ export const timeOf = <A>(
 }
 
 /**
- * The instant that an author's property names, in epoch milliseconds: a date with or without a time, in UTC where it says no
- * zone, also as `[[2024-05-02]]`; or milliseconds of this century. `undefined` of anything else, and of what is before 1970.
+ * Reads a time in an author's property, in epoch milliseconds: a date with or without a time (in UTC unless it has a zone), also written as
+ * `[[2024-05-02]]`; or a plausible number of epoch milliseconds. `undefined` for other values, and for times before 1970.
  */
 export const instantOf = (value: unknown): number | undefined => {
   if (typeof value === "number") return value >= 1e11 && value <= 8.64e15 ? Math.floor(value) : undefined
@@ -154,7 +157,7 @@ export const instantOf = (value: unknown): number | undefined => {
 }
 const instant = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?)? ?(Z|[+-]\d\d:\d\d)?$/
 
-/** Describes a YAML error by its code and place; the message of the YAML library may quote the text. */
+/** Describes a YAML error by its code and position, since the message of the YAML library may quote the text. */
 const fault = (error: unknown): string => {
   if (!(error instanceof Yaml.YAMLParseError)) return "not YAML"
   const [start] = error.linePos ?? []
@@ -162,7 +165,7 @@ const fault = (error: unknown): string => {
 }
 
 /*
- * Links as a file says them, for Obsidian to follow and a hand to write:
+ * The format of links in a file, which Obsidian can follow and a person can write:
  *
  * ```yaml
  * links:
@@ -173,11 +176,11 @@ const fault = (error: unknown): string => {
  * ```
  */
 
-/** Prints the links of a record; `undefined` where there are none. */
+/** Prints the links of a record; `undefined` if there are none. */
 export const printLinks = ({ links }: Pick<MemoryRecord, "links">) =>
   links.length === 0 ? undefined : links.map(({ to, type, weight }) => ({ to: `[[${to}]]`, type, weight }))
 
-/** Reads links, whose ids may stand in brackets. An item that is no link is left for the Schema to refuse. */
+/** Reads links, whose ids may be in brackets. An invalid item is left for the schema to reject. */
 export const readLinks = (links: unknown): unknown => Array.isArray(links) ? links.map(linkOf) : links ?? []
 
 const linkOf = (link: unknown): unknown => {
@@ -192,8 +195,8 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * The text around a record's body in the file of a note that somebody else wrote. With it the history can give the
- * author's text back, byte for byte, without keeping the body twice. A file in our form has none: it is printed anew.
+ * The frame is the text around a record's body in the file of a note by another author. With the frame, the history can restore the
+ * author's text byte for byte, without storing the body twice. A file in our format has no frame, since it can be printed again.
  */
 
 /** The text around the body in a file. */
@@ -205,26 +208,26 @@ export interface Frame {
   readonly tail: string
 }
 
-/** The frame of a file whose text holds `body`; `undefined` where it does not. */
+/** Returns the frame of a file; `undefined` if its text does not contain `body`. */
 export const frameIn = (path: string, text: string, body: string): Frame | undefined => {
   const at = text.lastIndexOf(body)
   return at < 0 ? undefined : { path, head: text.slice(0, at), tail: text.slice(at + body.length) }
 }
 
-/** The text of the file. */
+/** Returns the text of the file. */
 export const framed = ({ head, tail }: Frame, body: string): string => head + body + tail
 
-/** Names of the properties in the frontmatter; none where it cannot be parsed. */
+/** Returns the names of the properties in the frontmatter; none if it cannot be parsed. */
 export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
 /*
- * Reads the YAML that most frontmatter is, in a small part of the time that a YAML parser takes: one key to a line, with a
- * plain or quoted scalar, nothing, or a list of such below it. What it reads is what the parser would, by the core schema;
- * what it is not sure of, it leaves to the parser.
+ * A fast reader for simple YAML, which most frontmatter is: one key per line, with a plain or quoted scalar, nothing, or a list of scalars
+ * below the key. It returns the same as the YAML library would with the core schema, in a small part of the time; in case of doubt it
+ * leaves the text to the library.
  */
 
-/** Keys and values of a text of lines; `undefined`: for the parser to read. Cost: one pass. */
+/** Returns the keys and values of simple YAML; `undefined` if the library has to parse the text. Cost: one pass. */
 export const readPlain = (text: string): Readonly<Record<string, unknown>> | undefined => {
   const found = new Map<string, unknown>()
   const lines = text.split("\n")
@@ -244,7 +247,7 @@ export const readPlain = (text: string): Readonly<Record<string, unknown>> | und
     const next = lines[at + 1] ?? ""
     const indent = /^ *(?=- )/.exec(next)?.[0]
     if (indent === undefined) {
-      if (next !== "" && !start.test(next)) return undefined // it may belong to this key
+      if (next !== "" && !start.test(next)) return undefined // the next line may belong to this key
       found.set(name, null)
       continue
     }
@@ -262,17 +265,17 @@ export const readPlain = (text: string): Readonly<Record<string, unknown>> | und
 const ended = (line: string): string => line.endsWith("\r") ? line.slice(0, -1) : line
 
 const key = /^[\p{L}_](?:[\p{L}\p{M}\p{N}_ -]*[\p{L}\p{M}\p{N}_-])?$/u
-/** The beginning of a line that is a key of its own. */
+/** Matches the beginning of a line with a new key. */
 const start = /^[\p{L}_]/u
-/** Words that are no text, and a name that no object should have. */
+/** Words that are not strings in YAML, and a name that no object should have. */
 const reserved = new Set([
   ...["null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"],
   "__proto__"
 ])
 
-/** Reads a scalar; `undefined` where only the parser can be sure of it. */
+/** Reads a scalar; `undefined` if the YAML library has to parse it. */
 const scalarOf = (text: string): string | number | boolean | undefined => {
-  if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined // the pattern admits only these
+  if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined // the pattern admits only valid JSON strings
   if (text.startsWith("'")) return single.test(text) ? text.slice(1, -1) : undefined
   if (plain.test(text) && !text.endsWith(" ")) {
     if (!reserved.has(text)) return text
@@ -282,7 +285,7 @@ const scalarOf = (text: string): string | number | boolean | undefined => {
   return word.test(text) || timeText.test(text) || numbered.test(text) ? text : undefined
 }
 
-/** A list in brackets on one line, of plain scalars without a comma. */
+/** Reads a list in brackets on one line, with plain scalars without commas. */
 const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
   if (text === "[]") return []
   if (!text.endsWith("]")) return undefined
@@ -291,29 +294,27 @@ const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
 }
 const flow = /^[A-Za-z0-9][A-Za-z0-9 _./-]*$/
 
-/** A string of JSON without control characters, with the escapes that YAML and JSON share. */
+/** Matches a JSON string without control characters, whose escapes mean the same in YAML. */
 const quoted = /^"(?:[^"\\\p{C}\u2028\u2029]|\\["\\/bfnrt])*"$/u
-/** A text between single quotes, with none of them in it. */
+/** Matches a text in single quotes that contains no single quote itself. */
 const single = /^'[^'\p{C}\u2028\u2029]*'$/u
-/** Begins with a letter, and has no character that means anything anywhere. */
+/** Matches a text that starts with a letter and has no character with a meaning in YAML. */
 const plain = /^\p{L}(?:[\p{L}\p{M}\p{N}\p{So} _.,;/()'!?%&*+=@$^~|<>"-]|:(?! |$))*$/u
-/** Begins with digits and a space, and has a letter next. */
+/** Matches a text that starts with digits, a space and a letter. */
 const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}_.)])?$/u
-/** A number as JSON writes it, with so few digits that every reader has the same number. */
+/** Matches a number in JSON format, with so few digits that every parser reads the same value. */
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
-/** A hash or an id that begins with a digit: a letter in it that no number has. */
+/** Matches a hash or id that starts with a digit, and has a letter that no number has. */
 const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
-/** A date, a time, or both, with or without seconds and a zone. */
+/** Matches a date, a time, or both, with or without seconds and a zone. */
 const timeText =
   /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)$/
 
-/*
- * Prints such YAML without the library, as the library would, byte for byte: most of what we write is that plain.
- */
+/* A fast printer for simple YAML, with the same output as the library's, byte for byte. */
 
 /**
- * The lines of these keys and values, those that are undefined left out; `undefined` where a value is not plain, or would not
- * be read back as it is. Keys are plain words. Cost: one pass to print, and one to read it back.
+ * Prints keys and values, without those that are `undefined`. Returns `undefined` if a value is not simple, or would not be read back the
+ * same. Keys must be plain words. Cost: one pass to print, one to read back.
  */
 export const printPlain = (matter: Matter): string | undefined => {
   let text = ""
@@ -347,11 +348,11 @@ const plainOf = (value: unknown): string | undefined => {
     ? undefined
     : value
 }
-/** One line of ASCII that begins with a letter or a digit, without backslashes. */
+/** Matches one line of ASCII that starts with a letter or digit and has no backslash. */
 const printable = /^[A-Za-z0-9][ -[\]-~]*$/
 
 const isReadBack = (text: string, matter: Matter): boolean => {
-  const read = readPlain(text.slice(0, -1)) // the line break that ends it would be an empty line
+  const read = readPlain(text.slice(0, -1)) // drops the final line break, which would be read as an empty line
   if (read === undefined) return false
   for (const name in matter) {
     const [value, back] = [matter[name], read[name]]

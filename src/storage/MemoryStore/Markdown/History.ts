@@ -1,12 +1,11 @@
 /**
- * The history of a vault: every revision of every record, in one file that only grows. A revision is appended here and
- * forced to disk before its `.md` is written, so the history is the truth and the `.md` files are its view.
- * A line names the byte at which it stands. A writer that lost the lock and appends late finds other lines there already, so
- * its line stands elsewhere, and no reader takes it. Lines that a compaction wrote with the head name no byte. Every line
- * names the epoch of its file; the first that can be read tells it, so a damaged head loses nothing.
+ * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended here and synced before
+ * its `.md` file is written, so the history is authoritative, and the `.md` files are a view of it. Each line states its byte offset. If a
+ * writer that has lost the lock appends late, its line is at another offset, and readers ignore it. Lines written by a compaction state no
+ * offset. Each rewrite of the file increments the epoch, which every line states, so readers know it even if the first line is damaged.
  *
- * Laws: a batch counts when all its parts are there, at their places, and none otherwise. Landed batches are on disk as
- * `.md` files; the others are rolled forward by whoever holds the lock next. Erased lines are overwritten in place.
+ * Laws: a batch counts only if all its parts are there, at their offsets. A batch has landed once its `.md` files are on disk; the next
+ * holder of the lock completes batches that have not. Erased lines are overwritten in place.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,100 +18,100 @@ import { isLost, lost } from "./Lock.ts"
 import * as Places from "./Places.ts"
 import { isFull, type VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** Parts of a history. */
+/** The parts of a history. */
 export type { Batch, Part, Place, View, WrittenRevision } from "./HistoryLine.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** The history of a vault, as far as this process has read it. */
 export interface History {
-  /** Whether there is a history at all: a new vault has none, nor has one whose hidden folder was lost. */
+  /** Whether the vault has a history; a new vault has none, nor has one whose hidden folder was lost. */
   readonly isThere: () => boolean
-  /** Revisions of a record, newest first, at most `revisionsKept`. */
+  /** Returns the revisions of a record, newest first, at most `revisionsKept`. */
   readonly places: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.Place>
   readonly newest: (tenant: string, id: MemoryId) => HistoryLine.Place | undefined
-  /** The newest revision whose file stands at the path. */
+  /** Returns the newest revision whose file is at the path. */
   readonly at: (path: string) => HistoryLine.Place | undefined
-  /** The newest revision of every record of the tenant. */
+  /** Returns the newest revision of every record of the tenant. */
   readonly all: (tenant: string) => Iterable<HistoryLine.Place>
   readonly tenants: () => ReadonlyArray<string>
-  /** Number of records of all tenants, forgotten ones among them. */
+  /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
-  /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
+  /** Reads a revision; `None` if its line was erased or damaged, or the file was rewritten since. Cost: one read of the line. */
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
-  /** Whether the line is there and undamaged. Cost: one read of the line. */
+  /** Whether a line exists and is undamaged. Cost: one read of the line. */
   readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
-  /** Raised where the file was found written anew, and once it is read. A place from before says nothing of the file as it is. */
+  /** Counter, incremented when a rewrite of the file is noticed, and when it has been read. Earlier places are then invalid. */
   readonly generation: () => number
-  /** Whether the file was written anew and is not read to its end since, so that places are of no use until `news`. */
+  /** Whether the file was rewritten and has not been read completely since; until the next `news` places are invalid. */
   readonly isReplaced: Io<boolean>
   /**
-   * Files that batches of other processes touched, each with the number of the last such batch. The vault takes out what it
-   * has seen as the history has it.
+   * Files that batches of other processes wrote, each with the number of the last such batch. The vault removes a file from here once it
+   * has read the file with the content that the history states.
    */
   readonly awaited: Map<string, number>
-  /** Number of the last batch. */
+  /** Returns the number of the last batch. */
   readonly last: () => number
-  /** Batches that are not known to have landed, oldest first. */
+  /** Returns the batches that may not have landed, oldest first. */
   readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
+  /** Index of all that was read; `None` while the files of a batch are unsynced. Cost: a read of 8 KiB, and one pass over the places. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
-  /** Bytes read so far. */
+  /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
-   * Takes up an index before the first `news`, unless the file no longer begins with what was read. Returns whether it had to read
-   * of the file what the index of an earlier release lacks.
+   * Uses an index in place of reading the file, before the first `news`, if the file still begins with what the index covers. Returns
+   * whether it had to read data that an index of an earlier release lacks.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
-   * Reads what was appended since the last call, and all of a file that was replaced. Without the lock a batch that is half
-   * there is left for the next call.
+   * Reads what was appended since the last call, or the whole file if it was rewritten. Without the lock, an incomplete batch at the end is
+   * left for the next call.
    */
   readonly news: (locked: boolean) => Io<void>
-  /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
+  /** Appends a batch and syncs it. Fails with `conflict` if another process appended first. Needs the lock. */
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
-  /** Takes back a batch whose files could not be written. */
+  /** Rolls back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
-  /** Reads what is there, and takes back the batches that failed, as nobody else does. For the holder of the lock. */
+  /** Reads what was appended, and rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
   readonly settle: Io<void>
-  /** Whether an append failed, and what it left was not taken back yet. */
+  /** Whether an append failed and was not rolled back yet. */
   readonly isUnsettled: () => boolean
-  /** Says that the files of every batch so far are forced to disk. */
+  /** Marks all batches so far as landed: their files are synced. */
   readonly land: Io<void>
-  /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
+  /** Overwrites these lines in place. Each must have landed, or be the only part of its batch. */
   readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
-  /** Begins anew with these revisions, each with its file as it is; oldest of a record first. For the holder of the lock. */
+  /** Replaces the history by these revisions, each with its current file; those of a record oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
-  /** Rewrites the file without what is erased or no longer kept, where that is most of it. For the holder of the lock. */
+  /** Rewrites the file without erased revisions and revisions no longer kept, if these are most of it. Needs the lock. */
   readonly compact: Io<void>
 }
 
 const file = `${hidden}/history`
-/** Dead bytes that are worth a rewrite: at least these, and more than the living ones. */
+/** Least number of dead bytes for a rewrite; they must also outnumber the live bytes. */
 const tolerated = 1_048_576
 
 /** Makes the history of a folder; `news` reads it. */
 export const make = (fs: VaultFileSystem): History => {
   let ino: number | undefined
   let generation = 0
-  let isPartial = false // the file was written anew, and is not read yet
+  let isPartial = false // whether the file was rewritten and has not been read since
   let epoch = 0
-  let [end, torn] = [0, 0] // bytes read so far, and bytes of half a line that follow
+  let [end, torn] = [0, 0] // bytes read so far, and bytes of an incomplete line after them
   let [batch, landed, dead] = [0, 0, 0]
   let places = Places.make()
   const awaited = new Map<string, number>()
-  let isTorn = false // an append failed, and a part of it may be there
+  let isTorn = false // whether an append failed and may have left a part of its lines
   const inLine = EventLoop.makeSerialQueue()
-  /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
+  /** Runs readers and writers of the file one at a time, uninterruptibly, since each continues where the previous one stopped. */
   const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
-   * Batches to be taken back, by offset: those of ours whose append failed, with their bytes and the checksum of their first
-   * line, since another's may stand there; and those of which a dead writer wrote a part.
+   * Batches to roll back, by offset. For a failed append of this process, with its bytes, and with the checksum of its first line, to
+   * detect that another process has written there. For an incomplete batch of a dead process, only its number.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
-  /** The parts of a batch take effect together. */
+  /** Applies the parts of a batch together. */
   const take = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isLanded: boolean): HistoryLine.Batch => {
     const litter = places.take(parts)
     const made = { number, places: parts, litter }
@@ -145,13 +144,13 @@ export const make = (fs: VaultFileSystem): History => {
   }
 
   /**
-   * Reads the lines of `bytes`, which begin at `end`. Takes the batches that count: whole ones, and of those that landed
-   * the parts that can still be read.
+   * Parses lines that start at offset `end`. Applies the batches that count: complete ones, and of landed batches all parts that can be
+   * read.
    */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
       const { at, landed: told, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
-      if (epoch > 0 && newest > epoch) { // a file that was written anew got the inode of the one that was read
+      if (epoch > 0 && newest > epoch) { // the rewritten file happens to have the inode of the old one
         const same = ino
         clear()
         ino = same
@@ -161,7 +160,7 @@ export const make = (fs: VaultFileSystem): History => {
       end += at
       const known = Math.max(landed, told)
       let open: Array<HistoryLine.Parsed> = []
-      /** Ends the batch that is open: it counts if it is whole or has landed. */
+      /** Ends the current batch: it counts if it is complete or has landed. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
@@ -200,9 +199,9 @@ export const make = (fs: VaultFileSystem): History => {
         open.push(part)
         if (part.part === part.parts - 1) close()
       }
-      yield* EventLoop.forEach(lines, 2_048, read)
+      yield* EventLoop.forEach(lines, 512, read)
       if (open.length > 0 && !locked) {
-        end = open[0]!.offset // the rest of it may be on its way
+        end = open[0]!.offset // the rest of the batch may still be being written
         torn = 0
       } else close()
     })
@@ -215,9 +214,9 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
-    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // a reader that came meanwhile reads again
+    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // concurrent readers read again
 
-  /** Appends lines that name their places, and makes sure that they stand there. */
+  /** Appends lines that state their offsets, and checks that they are there. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
     Effect.gen(function*() {
       const from = end + torn
@@ -237,7 +236,7 @@ export const make = (fs: VaultFileSystem): History => {
       return start
     })
 
-  /** Takes back a batch of ours that stands at `at`, of `length` bytes. A disk without room for a line has its lines blanked in place. */
+  /** Rolls back a batch of ours of `length` bytes at offset `at`, by appending a line; on a full disk by blanking its lines in place. */
   const undo = (number: number, at: number, length: number): Io<void> =>
     appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(
       Effect.asVoid,
@@ -248,12 +247,12 @@ export const make = (fs: VaultFileSystem): History => {
         })),
       Effect.map(() => drop(number, at))
     )
-  /** Takes back the batches whose append failed, since their lines may be there all the same. */
+  /** Rolls back failed batches, because their lines may be in the file nevertheless. */
   const settle: Io<void> = Effect.gen(function*() {
     yield* news(true)
     isTorn = false
     for (const [offset, { bytes, number }] of failed) {
-      // another writer may stand after what is there of ours
+      // another process may have written after the part of our lines that was written
       const length = bytes === undefined
         ? 0
         : HistoryLine.common(bytes, yield* fs.bytesFrom(file, offset, bytes.length))
@@ -261,22 +260,22 @@ export const make = (fs: VaultFileSystem): History => {
       failed.delete(offset)
     }
   })
-  /** The same, where an append failed. */
+  /** Runs `settle` if an append has failed. */
   const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
 
-  /** Fails where the file is not as it was read: a writer that lost the lock, and woke late, has appended to it. */
+  /** Fails if the file has changed since it was read: a process that had lost the lock has appended to it. */
   const unwritten: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Writes the file whole: the head, and the lines that are made of these, some at a time. */
+  /** Replaces the file by a new one: its head, and the lines that `make` makes of these values, some values at a time. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>
   ) =>
     Effect.gen(function*() {
       const next = epoch + 1
-      const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
+      const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batch numbers continue
       const bytes = yield* HistoryLine.printed(head, all, (some) => make(some, next))
       yield* fs.write(file, bytes, { isFenced: true, guard: unwritten })
       clear()
@@ -298,7 +297,7 @@ export const make = (fs: VaultFileSystem): History => {
       const noted = (error: MemoryError.MemoryError) => {
         const [line] = made?.lines ?? []
         if (isLost(error) || made === undefined || line === undefined) return Effect.void
-        batch = number // the line may be there, and then its number is used
+        batch = number // the line may be in the file, so its number must not be used again
         failed.set(HistoryLine.spanOf(made.placed).offset, {
           number,
           bytes: HistoryLine.joined(made.lines),
@@ -314,7 +313,7 @@ export const make = (fs: VaultFileSystem): History => {
     return pending.length === 0 && waste >= Math.max(tolerated, end - waste)
   }
   const compacted = one(Effect.gen(function*() {
-    if (!isWasteful()) return // a reader that came before may have found another file
+    if (!isWasteful()) return // checked again, since a reader before us in the queue may have found a rewritten file
     const kept = yield* HistoryLine.living(yield* fs.bytesFrom(file, 0), places.all())
     yield* rewrite(
       kept,
@@ -346,7 +345,7 @@ export const make = (fs: VaultFileSystem): History => {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
       const index = { epoch, end, batch, dead: dead + places.dead(), places: places.all() }
       const hash = yield* HistoryLine.hashOf(fs, file, end)
-      // a file that was replaced meanwhile is not the one that was read
+      // invalid if the file was replaced meanwhile
       return Option.map(
         Option.filter(yield* fs.stat(file), (stat) => stat.ino === ino),
         () => ({ ...index, hash })
@@ -361,7 +360,7 @@ export const make = (fs: VaultFileSystem): History => {
         ;({ batch, dead, end, epoch } = index)
         landed = batch
         const timed = yield* HistoryLine.timed(read, index.places)
-        yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
+        yield* EventLoop.forEach(index.places, 1_024, (place) => places.addEarlier(timed.get(place) ?? place))
         return timed.size > 0
       })),
     unlanded: () => pending,
@@ -371,7 +370,7 @@ export const make = (fs: VaultFileSystem): History => {
     undo: (made) =>
       one(Effect.zipRight(
         settled,
-        // whoever wrote the file anew, or says that all landed, had written its files
+        // nothing is undone if the file was rewritten or the batch has landed, since then its files were written
         Effect.suspend(() => {
           const { length, offset } = HistoryLine.spanOf(made.places)
           return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void
@@ -380,7 +379,7 @@ export const make = (fs: VaultFileSystem): History => {
     settle: one(settle),
     isUnsettled: () => isTorn || failed.size > 0,
     land: one(Effect.gen(function*() {
-      yield* settled // else it would be said to have landed
+      yield* settled // a failed append must not be marked as landed
       if (pending.length === 0) return
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
       land(batch)

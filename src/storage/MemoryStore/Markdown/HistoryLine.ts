@@ -1,5 +1,5 @@
 /**
- * A line of the history: a checksum, what the line is about, and the text of a revision.
+ * A line of the history: a checksum, metadata, and the content of a revision, separated by tabs.
  *
  * ```text
  * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
@@ -19,15 +19,15 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** View of a record after a revision: which file has it, and which files go. */
+/** The effect of a revision on files: the file of the record, and the files to remove. */
 export interface View {
-  /** The file of the record; `null`: it has none from now on. */
+  /** The file of the record; `null` if it has none from this revision on. */
   readonly path: string | null
-  /** Other files that held or claimed the record before, which this revision removes. */
+  /** Other files that held the record or claimed its id, which this revision removes. */
   readonly gone: ReadonlyArray<string>
-  /** Hash of the text at `path` before; `null`: there was no file. */
+  /** Hash of the text at `path` before the revision; `null` if there was no file. */
   readonly before: string | null
-  /** Hash of the text at `path` after. */
+  /** Hash of the text at `path` after the revision. */
   readonly after: string | null
 }
 
@@ -35,59 +35,59 @@ export interface View {
 export interface Part extends View {
   readonly tenant: string
   readonly id: MemoryId
-  /** `null`: the record is erased, with every earlier revision. */
+  /** The record; `null` if it is erased with all its revisions. */
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
-  /** Text around the body in the file of a note that is its author's. Of a tombstone: in the file that went. */
+  /** Text around the body in the file of a note by another author; for a tombstone, in the file that was removed. */
   readonly frame?: Frame | undefined
 }
 
-/** A revision in the history: where its line stands, and all of it but the text. */
+/** A revision in the history: the location of its line, and its metadata, without the record. */
 export interface Place extends View {
   readonly tenant: string
   readonly id: MemoryId
   readonly batch: number
   readonly revision: number
   readonly forgotten: boolean
-  /** The times of a tombstone, by which compaction goes. Absent where the line is damaged. */
+  /** The times of a tombstone, which compaction needs. Absent if the line is damaged. */
   readonly times?: Times | undefined
-  /** Bytes from the beginning of the file, and in all. */
+  /** Offset of the line in the file, and its length, in bytes. */
   readonly offset: number
   readonly length: number
-  /** Number of this part in its batch, from 0, and number of parts that the batch has. */
+  /** Index of this part in its batch, from 0, and the number of parts of the batch. */
   readonly part: number
   readonly parts: number
-  /** Whether a compaction wrote the line, which then names no byte. */
+  /** Whether a compaction wrote the line, which then states no offset. */
   readonly isKept: boolean
 }
 
-/** Time at which a record was forgotten, and the one at which it expires, if it does; epoch milliseconds. */
+/** Times of a tombstone in epoch milliseconds: when the record was forgotten, and when it expires, if it does. */
 export type Times = readonly [forgotten: number, expires?: number]
 
-/** Revisions that take effect together. */
+/** A batch: revisions that take effect together. */
 export interface Batch {
   readonly number: number
   readonly places: ReadonlyArray<Place>
-  /** Earlier revisions of the records that it erased: their lines still have the text. */
+  /** Earlier revisions of records that the batch erased; their lines still contain the content. */
   readonly litter: ReadonlyArray<Place>
 }
 
-/** A revision as it was written. */
+/** The content of a revision. */
 export interface WrittenRevision {
   readonly record: MemoryRecord
   readonly extra: Extra
   readonly frame?: Frame | undefined
 }
 
-/** The second field of a line. Its checksum holds, so it has the types that we wrote. */
+/** The metadata of a line. Its types are not validated, since the checksum shows that we wrote it. */
 export interface Meta {
   readonly epoch: number
-  /** Absent in the lines of a compaction. */
+  /** Absent in lines written by a compaction. */
   readonly offset?: number
   readonly landed?: number
   readonly undone?: number
-  /** Byte at which the batch that is undone begins; absent in lines of an earlier release. */
+  /** Offset of the batch that is rolled back (`undone`); absent in lines of an earlier release. */
   readonly at?: number
   readonly batch?: number
   readonly part?: number
@@ -115,13 +115,13 @@ export const print = (meta: Meta, row = ""): Uint8Array => {
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
-/** Prints a line without a text, in the place of one that is `length` bytes long. */
+/** Prints a line without content, to replace one that is `length` bytes long. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
-/** The text of a revision, as a line has it. */
+/** Encodes a revision as the content of a line. */
 export const encode = ({ extra, frame, record }: WrittenRevision): string =>
   JSON.stringify({
     record: encoded(record),
@@ -129,16 +129,16 @@ export const encode = ({ extra, frame, record }: WrittenRevision): string =>
     ...(frame && { frame: { path: frame.path, head: frame.head, tail: frame.tail } })
   })
 
-/** The third field of a line, as text. */
+/** Returns the content of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
+/** Decodes the revision of a place; `None` if its line was erased or damaged, or another line is there now. */
 export const read = (line: Uint8Array, place: Place): Option.Option<WrittenRevision> =>
   isOf(line, place)
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
     : Option.none()
 
-/** Whether a line is whole, and that of a place. */
+/** Whether a line is undamaged, and is the line of this place. */
 export const isOf = (line: Uint8Array, { id, revision, tenant }: Place): boolean => {
   const meta = metaOf(line)
   return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
@@ -149,19 +149,19 @@ const checksumLength = 64
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-/** The first field of a line, which tells it from every other. */
+/** Returns the checksum of a line, which identifies it. */
 export const checksumOf = (line: Uint8Array): string => decoder.decode(line.subarray(0, checksumLength))
 
-/** Reads the second field of a line; `undefined` where the line is not whole. */
+/** Reads the metadata of a line; `undefined` if the line is damaged. */
 export const metaOf = (line: Uint8Array): Meta | undefined => {
   const first = line.indexOf(tab)
   if (first !== checksumLength) return undefined
   const body = line.subarray(first + 1)
   if (decoder.decode(line.subarray(0, first)) !== sha256(body)) return undefined
-  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // its checksum holds, so it has the types that we wrote
+  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum shows that we wrote it, so it has this type
 }
 
-/** A line as it was read, before it is known whether it counts. */
+/** A line that was read; it is not yet known whether its batch counts. */
 export interface Line {
   readonly meta: Meta | undefined
   readonly offset: number
@@ -169,14 +169,14 @@ export interface Line {
   readonly times: Times | undefined
 }
 
-/** Reads the lines of bytes that begin at `start`. */
+/** Splits bytes that start at offset `start` into lines. */
 export const linesIn = (bytes: Uint8Array, start: number) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
     const lines: Array<Line> = []
     let landed = 0
     let newest = 0
-    /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
+    /** Numbers of the batches that were rolled back, by offset; a later batch may start at the same offset. */
     const undone = new Map<number, number | undefined>()
     let at = 0
     for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
@@ -190,23 +190,23 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
-    /** `at`: bytes up to the end of the last line; `newest`: the last epoch that a line names. */
+    /** `at` is the length up to the end of the last line; `newest` is the highest epoch of a line */
     return { at, landed, lines, newest, undone }
   })
 
 const lineBreak = 10
 
-/** A line of a batch, as it was read. */
+/** A line of a batch. */
 export interface Parsed extends Place {
   readonly isErased: boolean
-  /** A line whose text was erased; it holds the place of its part. */
+  /** Whether the content was erased; the line still counts as a part of its batch. */
   readonly isBlank: boolean
 }
 
-/** The revision of a line that stands at `offset`. */
+/** Makes the place of a line at `offset`. */
 export const placeOf = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
-  id: meta.id ?? ("" as MemoryId), // absent in a blank line alone, which nobody looks into
+  id: meta.id ?? ("" as MemoryId), // absent only in a blank line, whose id is never used
   batch: meta.batch ?? 0,
   part: meta.part ?? 0,
   parts: meta.parts ?? 1,
@@ -232,15 +232,15 @@ export const timesOf = ({ createdAt, expiresAt, updatedAt }: Ended): Times => {
   return expiresAt === undefined ? [recency] : [recency, expiresAt]
 }
 
-/** Returns the times of a tombstone's line that is whole; `undefined` for any other line. */
+/** Returns the times in an undamaged line of a tombstone; `undefined` for any other line. */
 export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undefined =>
   meta?.state === "forgotten"
-    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // its checksum holds, so it is what we wrote
+    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // the checksum shows that we wrote it, so it has this type
     : undefined
 
 /**
- * Prints the lines of a batch, with their places. `from`: the byte at which they begin; `undefined` where a compaction writes
- * them with the head, each a batch of its own.
+ * Prints the lines of a batch, with their places. `from` is the offset of the first line; `undefined` for lines of a compaction, which
+ * state no offset, and of which each is a batch by itself.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
@@ -270,7 +270,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, placed }
 }
 
-/** Prints a file: the head, and the lines that `make` makes of some values at a time, with pauses. */
+/** Prints a whole file, with pauses: the head, and the lines that `make` makes of some values at a time. */
 export const printed = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
@@ -287,7 +287,7 @@ export const printed = <A>(
     return yield* EventLoop.paced(() => joining(lines))
   })
 
-/** Returns the bytes at which the lines of a batch stand: they follow one another. */
+/** Returns the range of the lines of a batch, which are contiguous. */
 export const spanOf = (batch: ReadonlyArray<Place>) => {
   const [first] = batch
   const last = batch.at(-1)
@@ -297,29 +297,29 @@ export const spanOf = (batch: ReadonlyArray<Place>) => {
 }
 
 /*
- * The index of a history keeps for the snapshot what was read of it: the process that opens the vault next reads what was
- * appended since, and not the whole file. It counts if the file still begins and ends, up to there, with the bytes that were read.
+ * The index of a history is stored in the snapshot, so that the next process that opens the vault reads only what was appended since. It is
+ * valid if the first and last bytes that it covers are unchanged in the file.
  */
 
-/** The index of a history up to a byte of its file. */
+/** The index of a history up to an offset of its file. */
 export interface HistoryIndex {
   readonly epoch: number
-  /** Bytes that were read. */
+  /** Number of bytes covered. */
   readonly end: number
-  /** Number of the last batch. All of them have landed. */
+  /** Number of the last batch. All batches have landed. */
   readonly batch: number
-  /** Bytes of lines that count no more. */
+  /** Number of bytes of lines that no longer count. */
   readonly dead: number
-  /** Hash of the first and the last bytes that were read. */
+  /** Hash of the first and the last bytes covered. */
   readonly hash: string
-  /** Revisions of all records, of each the newest first. */
+  /** Revisions of all records; those of a record newest first. */
   readonly places: ReadonlyArray<Place>
 }
 
-/** Bytes at each end that are compared. The head and the last lines name their epoch, and the bytes at which they stand. */
+/** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in its lines at both ends. */
 const compared = 4_096
 
-/** Hash of the first and the last of the first `end` bytes of a file. */
+/** Returns a hash of the beginning and the end of the first `end` bytes of a file. */
 export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.Effect<string, MemoryError> =>
   Effect.zipWith(
     fs.bytesFrom(file, 0, Math.min(end, compared)),
@@ -327,10 +327,10 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
     (first, last) => sha256(joined([first, last]))
   )
 
-/** Returns the bytes of all parts, in their order. */
+/** Concatenates bytes. */
 export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(joining(parts))
 
-/** The same in steps, behind room for `room` bytes: to write memory for the first time takes a millisecond a megabyte. */
+/** Concatenates bytes in steps, after `room` free bytes. Writing to new memory takes a millisecond per megabyte. */
 export function* joining(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
@@ -351,16 +351,16 @@ export function* joining(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.
 
 const megabyte = 1_048_576
 
-/** Lines of as many bytes that say nothing. */
+/** Returns lines of the same length without content. */
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
 
-/** Number of bytes with which both begin. */
+/** Returns the length of the common prefix. */
 export const common = (a: Uint8Array, b: Uint8Array): number => {
   const at = a.findIndex((byte, i) => byte !== b[i])
   return at < 0 ? a.length : at
 }
 
-/** Returns the revisions at these places of a history's bytes, as they came, the oldest of a record first: what a compaction keeps. */
+/** Returns the metadata and content of these revisions, for a compaction; those of a record oldest first. */
 export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -374,7 +374,7 @@ export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
     return kept
   })
 
-/** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
+/** Reads the times of tombstones that an index of an earlier release lacks. Reads nothing for an index of this release. */
 export const timed = (
   read: (place: Place) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<Place>

@@ -1,12 +1,12 @@
 /**
- * The places of records below the root. A path says tenant, scope and id as far as a file name can.
+ * Maps records to paths below the root. A path encodes tenant, scope and id as far as file names allow.
  *
  * ```text
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
  * ```
  *
- * A segment is the id itself where every disk can hold it apart from all others: `[a-z0-9_-]{1,64}`, no device name of
- * Windows. An upper-case letter is `+` and the lower one. Anything else is `~` and a hash, and the frontmatter has the id.
+ * An id that every disk can store and distinguish, `[a-z0-9_-]{1,64}` and not a device name of Windows, is used as it is. An upper-case
+ * letter becomes `+` and its lower case. Any other id becomes `~` and a hash; the frontmatter then has the id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -15,9 +15,9 @@ import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
-/** The folder of the sidecars. Only the library's own rows are records below it. */
+/** The folder of the library's own files. Only the library's own rows are records below it. */
 export const hidden = ".effect-memory"
-/** The folder of the library's own rows. They have raw conversation, which git ignores with the sidecars. */
+/** The folder of the library's own rows. They contain raw conversations, so git ignores them like the rest of the hidden folder. */
 export const internal = `${hidden}/outbox`
 
 const folders: Readonly<Record<Field, string>> = {
@@ -28,19 +28,22 @@ const folders: Readonly<Record<Field, string>> = {
   actorId: "actors"
 }
 const fieldOf = new Map(fields.map((field) => [folders[field], field]))
-/** The folders in which the library makes files of its own. */
+/** The folders in which the library creates record files. */
 export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.values(folders), "global"]
 
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
-/** The segment of a path that stands for an id: the id, spelled so that every disk tells it from others, or a hash of it. */
+/** Returns the path segment for an id: the id in lower case, escaped so that every disk distinguishes it from others, or its hash. */
 export const segmentOf = (id: string): string => {
   const name = id.normalize("NFC")
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(name) || device.test(name.toLowerCase())) return `~${sha256(name).slice(0, 32)}`
   return name.replace(/[A-Z]/g, (letter) => `+${letter.toLowerCase()}`)
 }
 
-/** The id of a segment; `undefined` where it is a hash, or no id. A folder that a hand or drover made has the id raw. */
+/**
+ * Returns the id of a path segment; `undefined` if the segment is a hash, or not an id. Folders made by a person or by drover may have an
+ * id unescaped.
+ */
 export const idOf = (segment: string): string | undefined => {
   const id = segment.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase())
   if (/^[A-Za-z0-9_-]{1,64}$/.test(id)) return id
@@ -49,18 +52,18 @@ export const idOf = (segment: string): string | undefined => {
 }
 const isScopeId = Schema.is(ScopeId)
 
-/** Whether a segment can stand for an id. */
+/** Whether a segment may be that of an id. */
 export const stands = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
-/** The folder of a tenant, with a slash at its end; empty for the default tenant. */
+/** Returns the folder of a tenant, with a trailing slash; empty for the default tenant. */
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
-/** Id of a file whose name its owner chose; the `n`-th of that name, where notes that moved away have those before. */
+/** Returns the id of a note whose file name its author chose. `n` is greater than 1 if notes that moved away still have the ids before. */
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
 
-/** The canonical path, with `/`. */
+/** Returns the canonical path of a record, with `/` as the separator. */
 export const pathOf = (tenant: string, scope: MemoryScope.MemoryScope, id: MemoryId): string =>
   isInternalScope(scope)
     ? `${internal}/${tenantFolder(tenant)}${id}.md`
@@ -71,35 +74,35 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
     ? "global"
     : fields.flatMap((field) => scope[field] === undefined ? [] : [folders[field], segmentOf(scope[field])]).join("/")
 
-/** A path as it was parsed: tenant, scope and id. */
+/** The tenant, scope and id in a path. */
 export interface RecordPath {
-  /** `undefined`: the default tenant. */
+  /** `undefined` for the default tenant. */
   readonly tenant: string | undefined
-  /** Segments of the scope's ids, by field. `Global`: the path begins with no folder of an id. */
+  /** Segments of the scope's ids, by field; `Global` if the path has no folder of an id. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
-  /** `undefined`: a name of somebody's own choosing. */
+  /** `undefined` for a name that the author chose. */
   readonly id: MemoryId | undefined
-  /** Whether the path has the form of those that we write: an id directly in the folder of a scope, or a row of the library. */
+  /** Whether the path has the format of our own files: an id directly in the folder of a scope, or a row of the library. */
   readonly isOurs: boolean
   /** Name of the file, without `.md`. */
   readonly name: string
 }
 
-/** Whether a path that somebody wrote down stays below the root. */
+/** Whether a path from an untrusted source stays below the root. */
 export const isBelow = (path: string): boolean =>
   !path.includes("\0") && path.split(/[\\/]/).every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether a scan of the folder could come by it. */
+/** Whether a scan of the folder would read this path as a record. */
 export const isRecord = (path: string): boolean =>
   isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isInternal(path) ? path.slice(internal.length) : path)
 
-/** Whether a file is a row of the library's own. */
+/** Whether a file is one of the library's own rows. */
 export const isInternal = (path: string): boolean => path.startsWith(`${internal}/`)
 
-/** A path as an error shows it: its end, where it has more than 150 UTF-16 units. */
+/** Shortens a path for an error: to its end, if it has more than 150 UTF-16 units. */
 export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
-/** Reads a path. One place is kept, since whoever reads a file asks for its place several times. */
+/** Parses a path. The last result is cached, since reading a file parses its path several times. */
 export const parsePath = (path: string): RecordPath => {
   if (last?.path !== path) last = { path, place: placeIn(path) }
   return last.place
@@ -108,7 +111,7 @@ let last: { readonly path: string; readonly place: RecordPath } | undefined
 
 const placeIn = (path: string): RecordPath => {
   const parts = (isInternal(path) ? path.slice(internal.length + 1) : path).split("/")
-  const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
+  const name = parts.pop()!.replace(/\.md$/, "") // split returns at least one part
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
   const scope = new Map<Field, string>()
   for (let i = 0; i + 1 < parts.length; i += 2) {
@@ -119,20 +122,20 @@ const placeIn = (path: string): RecordPath => {
   const isScope = scope.size > 0 ? 2 * scope.size === parts.length : parts.length === 1 && parts[0] === "global"
   return {
     tenant,
-    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
+    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders below do not change it
     id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // the pattern admits only ids
     isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }
 
-/* The claims of a text about tenant and scope are held against its path. Left: what they disagree about. */
+/* The tenant and scope in a text must agree with its path. `Left` names the field on which they disagree. */
 
-/** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
+/** Whether a text has a hash of ours. Then it must state its whole tenant and scope, so that a copy in another folder is detected. */
 export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
-/** Returns the tenant of a text in our form. Left: text and path disagree, or neither names it. */
+/** Returns the tenant of a text in our format. `Left` if text and path disagree, or neither states it. */
 export const claimedTenant = (
   place: RecordPath,
   matter: Readonly<Record<string, unknown>>
@@ -152,7 +155,7 @@ export const claimedTenant = (
     : Either.left("tenant: the folder says another")
 }
 
-/** Returns the scope of a text in our form. Left: text and path disagree, or neither names an id of it. */
+/** Returns the scope of a text in our format. `Left` if text and path disagree, or neither states one of its ids. */
 export const claimedScope = (
   place: RecordPath,
   matter: Readonly<Record<string, unknown>>
@@ -184,7 +187,7 @@ export const claimedScope = (
     return yield* agreed(ids, matter)
   })
 
-/** Tenant and scope of a foreign note, and the properties that name them. */
+/** Tenant and scope of a note by another author, and the properties that determined them (`said`). */
 export interface Belonging {
   readonly tenant: string
   readonly scope: MemoryScope.MemoryScope
@@ -192,8 +195,8 @@ export interface Belonging {
 }
 
 /**
- * The folder decides; what the text says may narrow it, and never moves the note to another tenant or id: such a property is
- * its author's. Left: the folder's name is a hash, and the text does not say of which id.
+ * Returns tenant and scope of a note by another author. The folder decides; properties may add ids, but never change those of the folder:
+ * such a property is left to its author. `Left` if a folder's name is a hash, and the text does not state its id.
  */
 export const belonging = (
   place: RecordPath,
@@ -223,7 +226,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Drover's word for a scope, where there is one. */
+/** Checks the property `scope`, which drover writes, against the scope. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"
@@ -235,9 +238,14 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record
   return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
 }
 
-/** The folder that holds what a writer has in hand. Moved away by whoever takes the lock from it. */
+/**
+ * Returns the turn folder of a process: the writer's temporary files are in it. A process that takes over its lock moves the folder away
+ * first, so that the old writer can no longer rename its files into place.
+ */
 export const turnOf = (own: string): string => `${hidden}/turns/${own}`
-/** Name of a file until it is renamed: of two who write the same, neither has the other's in hand. */
+/**
+ * Returns the name of a file until it is renamed into place; it includes the process, so that two writers of the same file never share it.
+ */
 export const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
-/** Whether a name is one of these, of any process. */
+/** Whether a name is that of a temporary file, of any process. */
 export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)

@@ -1,7 +1,7 @@
 /**
- * One writer at a time, over all processes: a file created exclusively, with a heartbeat. Whoever finds it unchanged for
- * `timeout`, by its own clock, takes it away; of several who try, a rename lets one succeed. Ours is the file whose inode
- * we hold open.
+ * The lock of a vault, which lets only one process write: a file created exclusively, with a heartbeat. A process that finds the file
+ * unchanged for `timeout`, by its own clock, takes the lock over (steals it). If several try, a rename lets only one succeed. The lock is
+ * ours if the file has the inode that we hold open.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -16,34 +16,43 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** The lock of a vault. */
 export interface Lock {
-  /** Waits for the lock as long as `isWanted` says, by default without end, and for a holder that lives twenty timeouts. */
+  /**
+   * Runs an effect with the lock held. Waits while `isWanted` returns true (by default always), but gives up on one holder that is alive
+   * after twenty timeouts.
+   */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
     isWanted?: () => boolean
   ) => Effect.Effect<A, E | MemoryError.MemoryError>
-  /** Whether the lock is still ours: asked before what cannot be taken back. */
+  /** Whether the lock is still ours; checked before writes that cannot be rolled back. */
   readonly isOurs: Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
 const file = `${hidden}/lock`
-/** Heartbeats of a session, at most: more than a day of them where the timeout is a tenth of a second. */
+/** Largest number of heartbeats in a session: enough for a day with a timeout of 0.1 seconds. */
 const perSession = 1_000_000
-/** Time between two looks at a lock that somebody else holds. */
+/** Time between two attempts while another process holds the lock. */
 const wait = Duration.millis(5)
-/** Lock timeouts after which a waiter gives up on a holder that lives and does not let go. Many who hold it in turn are waited for. */
+/**
+ * Number of lock timeouts after which a waiter gives up on a holder that is alive and does not release the lock. Each new holder starts the
+ * count again.
+ */
 const patience = 20
 
-/** Milliseconds of a clock that nobody sets back: a lock can be stolen after a change of the system's time, too. */
+/** Monotonic time in milliseconds, so that changes of the system time do not affect stealing. */
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
-/** Makes the lock of a folder. `timeout`: time without a heartbeat after which a lock is taken away. */
+/** Makes the lock of a folder. `timeout` is the time without a heartbeat after which a lock may be stolen. */
 export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
   Effect.gen(function*() {
     const inLine = EventLoop.makeSerialQueue()
     let held: LockFile | undefined
     let thefts = 0
     let sessions = 0
-    /** Each session has a number of its own, since the inode may be that of the one before, and a disk's times are coarse. */
+    /**
+     * Returns the content of the lock file. It includes a session number, since a new session may have the inode of the one before and, on
+     * a disk with coarse times, the same mtime.
+     */
     const textOf = (beats: number) => `${fs.own} ${sessions * perSession + beats}`
 
     const look = (path: string) =>
@@ -51,7 +60,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         const found = yield* fs.stat(path)
         if (Option.isNone(found)) return (yield* fs.isLink(path)) ? "a link to nothing" : undefined
         const { ino, mtime, type } = found.value
-        // only a file is read: a pipe, or a device, never ends
+        // only a regular file is read, since reading a pipe or device may never end
         const text = type === "File" ? yield* fs.readLoose(path) : Option.some(type)
         return Option.isNone(text) ? undefined : `${text.value}/${ino}/${mtime}`
       })
@@ -59,15 +68,15 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${fs.own}.${++thefts}` // a folder may be left from the one before
-        // its turn ends before its lock goes: one who wakes must not overwrite whoever has the lock next
+        const aside = `${file}.${fs.own}.${++thefts}` // numbered, since a folder of an earlier theft may still be there
+        // ends the holder's turn before removing its lock, so that a holder that wakes up cannot overwrite files of the next one
         yield* fs.end(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
-          // the lock that we moved may by now be another's: it goes back as it is, unless a third was quicker
+          // the lock that was moved may already be that of another process; it is put back, unless a third process has locked meanwhile
           if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
             fs.remove(aside, { force: false }),
-            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // a folder
+            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // `remove` fails on a folder
           )
         }
       })
@@ -79,17 +88,17 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       Effect.gen(function*() {
         let seen: string | undefined
         let since = 0
-        /** Time at which the holder that has the lock now was first seen. */
+        /** Time at which the current holder was first seen. */
         let first = Infinity
         sessions++
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // it was taken from inside the turn's folder: whoever steals it has ended the turn after that
+            // the link was made from the turn folder, so a process that steals this lock ends this turn
             if (claim.value.isInTurn) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // whoever steals it once the turn has begun ends the turn as well
+            // a process that steals the lock after the turn has begun ends the turn as well
             const isKept = yield* Effect.zipRight(fs.begin, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
@@ -105,10 +114,10 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
-            yield* EventLoop.sleepLive(0) // a holder in this process, which may have stood still, has a heartbeat due
+            yield* EventLoop.sleepLive(0) // lets a delayed heartbeat of a holder in this process run first
             yield* steal(seen)
           }
-          // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
+          // a stale lock was just stolen, so try again; give up only on a holder that is alive
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
@@ -122,25 +131,25 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let beating: Fiber.Fiber<void> | undefined
     let isClosed = false
     let beats = 0
-    /** One at a time: a heartbeat, or the end of the claim that it is written to. */
+    /** Serialises heartbeats and the closing of the file that they are written to. */
     const inWriting = EventLoop.makeSerialQueue()
-    /** Whether the lock was taken since the heartbeat last looked. */
+    /** Whether the lock was taken since the last heartbeat. */
     let isUsed = false
     /**
-     * Writes a heartbeat whenever a third of the timeout is over, as long as the lock is held now and then: one fiber for many
-     * sessions, since most are over before their first beat is due.
+     * Writes a heartbeat after each third of the timeout, as long as the lock is used from time to time. One fiber serves many sessions,
+     * since most are shorter than that.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
       isUsed = false
-      // into the file that we made: where it was taken away, nobody hears it
+      // heartbeats go to our own file, so they have no effect after a theft
       const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
       return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
         Effect.zipRight(due)
       )
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
-    /** Leaves room for the next heartbeat: the last one is at rest, was interrupted, or died of a defect. */
+    /** Allows a new heartbeat fiber; runs when the last one has ended for any reason. */
     const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0
@@ -149,7 +158,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         ? Effect.map(Effect.forkDaemon(Effect.ensuring(Effect.interruptible(due), over)), (fiber) => beating = fiber)
         : Effect.void
     })
-    /** Ends the heartbeat: at the end of the scope, and of each session after it. */
+    /** Stops the heartbeat: when the scope closes, and after each later session. */
     const ended = Effect.suspend(() => {
       if (!isClosed || held !== undefined || beating === undefined) return Effect.void
       return Effect.asVoid(Fiber.interrupt(beating))
@@ -172,7 +181,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     return {
       isOurs,
       withLock: (self, isWanted = () => true) =>
-        // our own wait in line, and ask no clock
+        // callers of this process queue in memory, without polling
         inLine(Effect.uninterruptibleMask((restore) =>
           Effect.flatMap(acquire(restore, isWanted), (claim) => {
             held = claim
@@ -185,7 +194,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     }
   })
 
-/** Whether two looks saw the same holder, which wrote a heartbeat in between. */
+/** Whether both observations are of the same holder, which wrote a heartbeat in between. */
 const isBeat = (before: string | undefined, after: string | undefined): boolean => {
   const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
   const [, again, more, same] = holding.exec(after ?? "") ?? []
@@ -194,28 +203,29 @@ const isBeat = (before: string | undefined, after: string | undefined): boolean 
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
-/** The owner that a lock names: the first word of its text. A lock of another form has none whose turn could be ended. */
+/** Returns the name of the process in a lock's content, which is the first word. A lock in another format names no process. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
-/** Failure of a writer whose lock was taken away, or who finds that another one wrote meanwhile: it begins again. */
+/** Error of a writer whose lock was stolen, or that finds that another process wrote meanwhile. The writer runs again. */
 export const lost = MemoryError.make("conflict", {
   op: "lock",
   message: "the lock was taken away",
   detail: { expected: 0, actual: 0 }
 })
-/** Whether a failure is `lost`. In a span, what is failed with is another object. */
+/** Whether an error is `lost`; compares fields, since a span wraps errors in a new object. */
 export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
-/* Temporary files of killed writers: hidden files beside those that they were to become, of no use to anybody. */
+/* Temporary files of killed writers: hidden files next to the files that they were to replace. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Milliseconds of an hour. */
+/** An hour in milliseconds. */
 const hour = 3_600_000
 
 /**
- * Erases them, at the first call and then by the hour. For who holds the lock: then nobody else writes, and one who stood
- * still until it lost the lock has `timeout` to wake. Cost: a list of every folder. What fails is tried again in an hour.
+ * Makes the function that removes temporary files, at the first call and then hourly. The caller must hold the lock, so that no other
+ * process is writing; a process that lost the lock while suspended gets `timeout` to resume. Cost: a listing of every folder. Failures are
+ * retried after an hour.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

@@ -1,4 +1,4 @@
-/** Opens a vault's folder as a store, keeps it current with what other processes and hands write, and looks it over on demand. */
+/** Opens a vault's folder as a store, keeps it current with edits by hand and writes of other processes, and verifies and repairs it. */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Clock from "effect/Clock"
@@ -30,8 +30,8 @@ import * as VaultFileSystem from "./VaultFileSystem.ts"
 import * as WritePlan from "./WritePlan.ts"
 
 /**
- * Opens the folder: reads its files, or its snapshot and what changed since, and from then on polls or watches it. Saves a snapshot
- * when the scope closes. Fails with `invalid_draft` where an option is out of its range.
+ * Opens the folder: reads its files, or a snapshot and the changes since; then polls or watches it. Saves a snapshot when the scope closes.
+ * Fails with `invalid_draft` if an option is out of range.
  */
 export const make = (
   options: Options
@@ -84,7 +84,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   scan: (tenant) =>
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
-        // the list is made for one tenant at a time, since a compaction asks for one after the other
+        // an array per tenant; a compaction scans one tenant after the other, so only one array is in memory
         ...vault.state.tenantIndex(tenant).rows(),
         ...tombstones
       ]))),
@@ -98,20 +98,19 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   tenantIndex: (tenant) => Effect.sync(() => vault.state.tenantIndex(tenant))
 })
 
-/* Keeps a vault current with what other processes and hands write, at a cost that shrinks while nobody asks. */
+/* Keeps a vault current with edits by hand and writes of other processes, at a lower cost while there are no calls. */
 
-/** Number of polls without a call or a listener after which the vault stops polling. */
+/** Number of polls without a call or a listener after which polling stops. */
 const patience = 60
-/** Number of polls without a call after which scans of every file become rare. */
+/** Number of polls without a call after which scans of all files become rare. */
 const attention = 10
-/** Pause before the next scan, as a multiple of the time that a scan takes: while calls come, and when none has come for a while. */
+/** Pause before the next scan, as a multiple of the duration of a scan: while there are calls, and when there were none for a while. */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
- * Keeps up with other processes: reads their log at every poll, or sooner on a hint of a file watch, and scans all files as
- * often as a tenth of the time allows, or a hundredth once ten polls have passed without a call. After `patience` polls
- * without a call or a listener it stops polling; then the next call, which runs the effect returned here, scans before it
- * answers.
+ * Reads the log of other processes at every poll, or sooner after an event of the file watch. Scans all files so often that scans take at
+ * most a tenth of the time, or a hundredth after ten polls without a call. After `patience` polls without a call or a listener, polling
+ * stops. Each call of the store runs the effect returned here, which then scans before the call continues.
  *
  * @internal
  */
@@ -125,7 +124,7 @@ export const keepCurrent = (
     const told = Effect.catchAll((error: MemoryError.MemoryError) =>
       Effect.logWarning("the vault could not be looked at", error)
     )
-    /** The last scan, in epoch milliseconds. */
+    /** The last scan: its end in epoch milliseconds, and its duration. */
     let last = { end: -Infinity, took: 0 }
     /** Polls since the last call, and since the last call or listener. */
     let uncalled = 0
@@ -155,7 +154,7 @@ export const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* hinted(fs, told(vault.follow))
 
-    /** Scans if polling has stopped. Calls that come during the scan wait for its end. */
+    /** Scans if polling has stopped. Calls during the scan wait for its end. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
@@ -175,14 +174,17 @@ export const keepCurrent = (
   })
 
 /*
- * A file watch gives a hint that there may be something to look at, from the folder that every writer's log and lock lie in. It only
- * finds sooner what a poll would find. It watches one folder, not the tree: on Linux a recursive watch is a watch per entry.
+ * A file watch on the folder that contains the log and the lock of every writer. Its events only make the next poll run sooner. It watches
+ * one folder instead of the tree, since on Linux a recursive watch takes a watch per entry.
  */
 
-/** Pause between a hint and the scan, since a write gives many hints. The last is the lock's end, so the scan finds it whole. */
+/**
+ * Pause between an event and the scan. A write causes several events; the last is the release of the lock, after which the write is
+ * complete.
+ */
 const pause = Duration.millis(20)
 
-/** Scans after each hint until the scope closes. A folder that cannot be watched gives none, which is logged at debug level. */
+/** Scans after each event until the scope closes. If the folder cannot be watched, this is logged at debug level, and only polls remain. */
 const hinted = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>
@@ -191,7 +193,7 @@ const hinted = (
     const hints = yield* Queue.sliding<void>(1)
     yield* Stream.runForEach(fs.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
       Effect.catchAll(unwatched),
-      Effect.catchAllDefect(unwatched), // Node throws where there are no watches left
+      Effect.catchAllDefect(unwatched), // Node throws if the system has no watches left
       Effect.forkScoped
     )
     yield* Queue.take(hints).pipe(
@@ -205,11 +207,11 @@ const hinted = (
 
 const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not watched", why)
 
-/* Looks a vault over: what is damaged or differs from the history, what can be restored, and what a clone brought along. */
+/* Verification, repair, and adoption of the files of a cloned vault. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Reads every file, and reports what is wrong. Writes nothing itself; the scan that it begins with records edits by hand. */
+/** Reads every file, and reports problems. Begins with a scan, which records edits by hand; writes nothing else. */
 const verify = (
   fs: VaultFileSystem.VaultFileSystem,
   { context, state, refresh }: Folder.Vault
@@ -224,7 +226,7 @@ const verify = (
       else if (issues !== undefined) kinds.set(path, "partial")
       if (damage !== undefined) continue
       const text = yield* textOf(fs, context, path, stat.size).pipe(
-        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no longer UTF-8
+        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no longer valid UTF-8
       )
       yield* paced(Option.match(text, { onNone: () => 0, onSome: ({ text }) => text.length }))
       if (Option.exists(text, (now) => now.hash === hash)) continue
@@ -242,8 +244,8 @@ const verify = (
   })
 
 /**
- * Restores each damaged file from its last good revision, and moves the damaged bytes into a folder of the hidden one.
- * Without `write` it only lists what it would do.
+ * Restores each damaged file from its last good revision, and moves the damaged bytes to `.effect-memory/damaged`. Without `write` it only
+ * lists what it would do.
  */
 const repair = (
   fs: VaultFileSystem.VaultFileSystem,
@@ -277,8 +279,8 @@ const repair = (
 }
 
 /**
- * Seals the records that this vault did not write itself, as those of a clone: from now on each has the trust and origin that its
- * text claims. Returns their number. Only for folders whose texts are trusted.
+ * Signs the records that another vault wrote, as in a clone, so that they get the trust and origin that their texts claim. Returns the
+ * number signed. Only for folders whose texts are trusted.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

@@ -1,7 +1,6 @@
 /**
- * Finds the notes that were renamed or moved between two scans: a file that is gone, and a new one that continues it
- * (`detect`). Only within one tenant and one scope: elsewhere a note is a new one, since its past belongs to those
- * who saw it where it was.
+ * Detects notes that were renamed or moved between two scans: a file that is gone, and a new file that continues it (`detect`). Only within
+ * one tenant and scope; elsewhere the file is a new note, because the old revisions are visible only to viewers of the old scope.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -31,7 +30,10 @@ interface Gone {
   readonly frame?: Frontmatter.Frame | undefined
 }
 
-/** Whether a file that a scan did not find any more was a note that may have moved. The history may know that it did not. */
+/**
+ * Whether a file missing in a scan was a note that may have moved. It has not if the history shows that it was forgotten, or has another
+ * file.
+ */
 const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
   const newest = history.newest(tenant, record.id)
   return isNote(context, path) &&
@@ -39,8 +41,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * The notes that a scan did not find any more, of those that were `known`, each as the history has it where that is later;
- * and on a first scan those of the history that nothing else knows of.
+ * Returns the notes of `known` that a scan no longer found, in the history's version if that is later; in a first scan also those that are
+ * only in the history.
  */
 export const gone = (
   context: Context,
@@ -67,7 +69,7 @@ export const gone = (
     if (isKnown === undefined) return all
     for (const tenant of history.tenants()) {
       const lost: Array<Place> = []
-      yield* EventLoop.forEach(history.all(tenant), 8_192, (place) => {
+      yield* EventLoop.forEach(history.all(tenant), 2_048, (place) => {
         const { forgotten, path } = place
         if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) lost.push(place)
       })
@@ -77,7 +79,7 @@ export const gone = (
   })
 
 /**
- * The new files that continue one that is gone, each read as the record of that one. `found`: what the scan found, by path.
+ * Returns the new files that continue one that is gone, each read as the record of that file. `found` has the files of the scan, by path.
  * Cost: a read of each new file.
  */
 export const find = (
@@ -134,54 +136,54 @@ export const find = (
     return moved
   })
 
-/** Key of the tenant and scope that a note belongs to. */
+/** Returns a key of the tenant and scope of a note. */
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Finds out which new file continues which one that is gone, as git does: by content, since no tool says so.
+ * Detects which new file continues which missing file by their content, as git does, since no tool reports moves.
  *
  * ```text
- * 1. the same content       of several with one content, those with one file name
- * 2. the most similar       at least `threshold`
+ * 1. equal content          if several files have it, those with the same file name
+ * 2. most similar content   with at least `threshold` similarity
  * ```
  *
- * Law: a file continues at most one, and is continued by at most one. Empty texts match nothing, and neither do two
- * candidates that are as good as each other. Pure; the order of the arguments does not matter.
+ * Laws: a file continues at most one file, and is continued by at most one. Empty texts match nothing, and neither do candidates that are
+ * equally good. Pure; the order of the arguments does not matter.
  */
 
 /** A file that is gone. */
 export interface Vanished {
   readonly path: string
-  /** SHA-256 of its last text, hex. */
+  /** SHA-256 of its last text, in hex. */
   readonly hash: string
-  /** Its last text, where it is known: without it the file is found by the same content only. */
+  /** Its last text, if known; otherwise only equal content is detected. */
   readonly text?: string | undefined
 }
 
-/** A file that was not there before. */
+/** A file that is new. */
 export interface Appeared {
   readonly path: string
   readonly text: string
 }
 
 /**
- * Least similarity of a text and the one that it continues: twice the pairs of words that both have, divided by all that each
- * has. Above git's half, since notes made of one template share much, and a history that is lost is better than a wrong one.
+ * Least similarity of a text and the one that it continues: twice the number of common word pairs, divided by the sum of both texts' word
+ * pairs. Higher than git's 0.5, since notes made from a template have much in common, and a lost history is better than a wrong one.
  */
 export const threshold = 0.7
 
 /**
- * A pair of words that more than so many of the old texts have comes from their template: it counts for how similar two texts
- * are, and finds no candidates. So many notes of one template take no time for every two of them.
+ * Number of old texts with the same word pair above which the pair is taken to come from a template. It still counts for similarity, but is
+ * not used to find candidates; otherwise many notes from one template would take quadratic time.
  */
 const maxShared = 64
 
-/** UTF-16 units of a text that are compared. */
+/** Length of the beginning of a text that is compared, in UTF-16 units. */
 const maxCompared = 65_536
 
 /**
- * The path that is gone, by the new path that continues it. Cost: linear in the texts, plus, for files without a twin, the
- * pairs of texts of like length that have a pair of words in common which few have.
+ * Returns the missing path for each new path that continues it. Cost: linear in the texts; plus, for files without equal content, the pairs
+ * of texts with a similar length and a rare word pair in common.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -198,7 +200,7 @@ export const detect = (
   const fresh = appeared.filter(({ text }) => text.trim() !== "")
   const hashes = new Map(fresh.map(({ path, text }) => [path, sha256(text)]))
   const twins = groups(old, ({ hash }) => hash)
-  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // every path of `fresh` was hashed
+  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // `hashes` has every path of `fresh`
   for (const [hash, news] of copies) {
     const olds = twins.get(hash) ?? []
     for (const { path } of news) {
@@ -211,7 +213,7 @@ export const detect = (
     if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
   }
 
-  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // tied: no other text is nearer
+  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // equal content, but ambiguous
   const sources = old.flatMap(({ hash, path, text }) =>
     text === undefined || taken.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
   )
@@ -232,7 +234,7 @@ export const detect = (
   return found
 }
 
-/** Takes both ends of a tie out of what follows: a worse candidate is no better for it. */
+/** Excludes both ends of a tie from further matching, since a worse candidate must not win. */
 const tie = (taken: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   taken.add(from)
   found.set(to, "")
@@ -246,13 +248,13 @@ interface Words {
   readonly words: Pairs
 }
 
-/** Counts of the pairs of words that follow one another in a text, and their sum. */
+/** Counts of the pairs of adjacent words in a text, and their sum. */
 interface Pairs {
   readonly counts: ReadonlyMap<string, number>
   readonly total: number
 }
 
-/** Those that are similar enough, the most similar first. */
+/** Returns the pairs of texts that are similar enough, most similar first. */
 const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>) => {
   const having = new Map<string, Array<Words>>()
   for (const source of sources) {
@@ -263,7 +265,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Pairs of a text that are its template's. */
+  /** Number of word pairs in a text that come from a template. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count
@@ -286,7 +288,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
   }).filter(({ score }) => score >= threshold).sort((a, b) => b.score - a.score)
 }
 
-/** Counts the pairs that two texts have in common. */
+/** Returns the number of word pairs that two texts have in common. */
 const sharedBy = (one: Pairs, other: Pairs): number => {
   let sum = 0
   for (const [pair, count] of one.counts) sum += Math.min(count, other.counts.get(pair) ?? 0)
@@ -299,7 +301,7 @@ const counts = (all: ReadonlyArray<string>): ReadonlyMap<string, number> => {
   return found
 }
 
-/** Whether two lengths allow for a similarity of `threshold`. */
+/** Whether two lengths are close enough for a similarity of `threshold`. */
 const isLike = (a: number, b: number): boolean => 2 * Math.min(a, b) / (a + b) >= threshold
 
 const pairsOf = (text: string): Pairs => {
@@ -310,7 +312,7 @@ const pairsOf = (text: string): Pairs => {
   return { counts, total: pairs.length }
 }
 
-/** Words, and signs of scripts that put no space between them. */
+/** Matches words, and single characters of scripts without spaces between words. */
 const word =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+/gu
 

@@ -1,32 +1,32 @@
-/** The places of a history's revisions, by record and by path, as they are known so far. */
+/** The places (line locations) of a history's revisions, by record and by path. */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
 
-/** The places of revisions, as the history fills them. */
+/** The places of revisions, filled by the history. */
 export interface Places {
   /** Returns the places of a record, newest first, at most `revisionsKept`. */
   readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
-  /** The newest revision whose file stands at a path. */
+  /** Returns the newest revision whose file is at a path. */
   readonly at: (path: string) => Place | undefined
   /** Returns the newest place of every record of a tenant. */
   readonly newest: (tenant: string) => ReadonlyArray<Place>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records. */
   readonly records: () => number
-  /** Returns all places. Those of a record follow each other, the newest first. */
+  /** Returns all places; those of a record follow each other, newest first. */
   readonly all: () => ReadonlyArray<Place>
-  /** Takes the parts of a batch, and returns the earlier revisions of the records that it erased. */
+  /** Adds the parts of a batch, and returns the earlier revisions of the records that it erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
-  /** Takes a place that is earlier than those that are known of its record. */
+  /** Adds a place that is earlier than the known places of its record. */
   readonly addEarlier: (place: Place) => void
-  /** Takes a place out. The one before it has its path again. */
+  /** Removes a place. The place before it gets its path back. */
   readonly remove: (place: Place) => void
-  /** Bytes of lines that were taken and count no more. */
+  /** Number of bytes of added lines that no longer count. */
   readonly dead: () => number
 }
 
-/** Makes places that know no revision yet. */
+/** Makes an empty set of places. */
 export const make = (): Places => {
   const records = new Map<string, Map<MemoryId, ReadonlyArray<Place>>>()
   const paths = new Map<string, Place>()
@@ -44,7 +44,7 @@ export const make = (): Places => {
   return {
     of,
     at: (path) => paths.get(path),
-    newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
+    newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // a list is never empty
     tenants: () => Array.from(records.keys()),
     records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
     all: () => {
@@ -57,7 +57,7 @@ export const make = (): Places => {
       for (const part of parts) {
         const { isBlank: _, isErased, ...place } = part
         const all = of(place.tenant, place.id)
-        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // the last word on it stands
+        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // replaces the earlier line
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
         if (isErased) {

@@ -1,6 +1,6 @@
 /**
- * Reads the revisions of a vault's records: the current ones from the files, the earlier ones from the history, and those of
- * format 1 from what it left.
+ * Reads the revisions of a vault's records: current ones from the state, which mirrors the files; earlier ones from the history; and the
+ * revision files of the old vault format 1.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -25,22 +25,22 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /** Reads the revisions of records. */
 export interface RevisionReader {
-  /** The record as its file has it; without a file, as the history has it, and forgotten. */
+  /** Reads a record as its file has it; without a file, its last revision in the history, as forgotten. */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
-  /** Newest first, at most `limit`, the current one among them. A revision whose line is damaged is left out. */
+  /** Reads revisions, newest first, at most `limit`, the current one included. A revision whose line is damaged is left out. */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
-  /** Every record of the tenant that has no file, as it was when it was forgotten. */
+  /** Returns every record of the tenant that has no file, as it was when it was forgotten. */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
-   * The records of the tenant that expire, and the tombstones that were written. Reads only what has neither a file nor a whole
-   * tombstone.
+   * Returns the lifetimes of the tenant's records that expire, and of its tombstones. Reads only records with neither a file nor an
+   * undamaged tombstone.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
-/** Makes the reader of a vault's revisions. `viewed`: the last batch whose files this process wrote or found on disk. */
+/** Makes the reader of a vault's revisions. `viewed` returns the last batch whose files this process wrote or found on disk. */
 export const make = (history: History, state: VaultState, viewed: () => number): RevisionReader => {
-  /** Reads again where the history was compacted meanwhile, so that its lines stand elsewhere. */
+  /** Repeats a read if the history was rewritten meanwhile, since its lines have then moved. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
       for (;;) {
@@ -51,21 +51,27 @@ export const make = (history: History, state: VaultState, viewed: () => number):
       }
     })
 
-  /** A record without a file: forgotten, be it by a hand. Where its last line is damaged, the one before stands in. */
+  /**
+   * Returns a record without a file, which counts as forgotten, even if a person removed the file. If its last line is damaged, the
+   * revision before it is used.
+   */
   const gone = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
       const places = history.places(tenant, id)
       for (const place of places) {
         const kept = yield* history.read(place)
         if (Option.isNone(kept)) continue
-        const { revision } = places[0]! // one at least
+        const { revision } = places[0]! // `places` has at least one here
         const record = new MemoryRecord({ ...kept.value.record, revision }, { disableValidation: true })
         return Option.some({ record, forgotten: true })
       }
       return Option.none()
     })
 
-  /** Whether a file of a revision is still to be written, or to be looked at: its record is not forgotten for want of it. */
+  /**
+   * Whether the file of a revision is still to be written or read by this process; a missing file then does not mean that the record is
+   * forgotten.
+   */
   const isComing = ({ batch, forgotten, path }: Place): boolean =>
     !forgotten && path !== null &&
     (history.awaited.has(path) || (batch > viewed() && history.unlanded().some(({ number }) => number === batch)))
@@ -108,7 +114,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // it may only be out of reach: it is erased when it expires, and not as what was forgotten
+          // the record may be only unreachable, since it has no tombstone: it is erased when it expires, but not as a forgotten record
           const row = Option.getOrUndefined(yield* gone(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
@@ -117,15 +123,15 @@ export const make = (history: History, state: VaultState, viewed: () => number):
   }
 }
 
-/** Records between two pauses, of which each is looked up. */
-const atATime = 8_192
+/** Number of records that are looked up between two pauses. */
+const atATime = 2_048
 
-/* Finds what hands did to a vault's files: the revisions that the history lacks. */
+/* Finds edits by hand: revisions in the vault's files that the history lacks. */
 
-/** A record that may have been edited, and its file before, where the state saw the edit. */
+/** A record that may have been edited, and its file before the edit, if the state saw the edit. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
-/** The records that a scan found changed, each with its file before the first of the changes. */
+/** Returns the records that a scan found changed, each with its file before the first change. */
 export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   const about = new Map<string, Touched>()
   for (const { event, tenant, was } of news) {
@@ -136,7 +142,7 @@ export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   return Array.from(about.values())
 }
 
-/** A record's revision as it stands on disk. */
+/** Makes the part for a record's file as it is on disk. */
 export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part => ({
   tenant,
   id: row.record.id,
@@ -150,12 +156,12 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
   after: hash
 })
 
-/** A revision of a record that has no file of its own. */
+/** Makes the part for a revision whose file does not exist any more. */
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * The revisions that the history lacks of these records: edits, moves and removals by hand. None where it has all of them,
- * where a file is damaged or cannot be looked at, and of a note that nobody changed since it was found.
+ * Returns the revisions of these records that the history lacks: edits, moves and removals by hand. Returns none for a file that is damaged
+ * or cannot be read, or for a note that was not edited since it was found.
  */
 export const lacking = (
   state: VaultState,
@@ -178,7 +184,7 @@ const lackingOf = (state: VaultState, history: History, [tenant, id, before]: To
     const place = history.newest(tenant, id)
     if (entry) {
       if (entry.damage !== undefined) return []
-      if (place === undefined && before === undefined && id === Layout.noteId(entry.path)) return [] // a note as it was found
+      if (place === undefined && before === undefined && id === Layout.noteId(entry.path)) return [] // a note without edits
       if (place && !place.forgotten && place.after === entry.hash && place.path === entry.path) return []
       const now = partOf(entry)
       return place === undefined && before !== undefined
@@ -194,8 +200,8 @@ const lackingOf = (state: VaultState, history: History, [tenant, id, before]: To
   })
 
 /*
- * Reads what vaults of format 1 kept: earlier revisions in one file per record, a list of touched paths, and a journal of
- * the batch at hand. The first opening for writing puts the revisions into the history and removes these files.
+ * Reads the files of vault format 1: one file of earlier revisions per record, a list of changed paths, and a journal of the current batch.
+ * The first opening for writing moves the revisions to the history and removes these files.
  */
 
 const revisionsFolder = `${hidden}/revisions`
@@ -205,26 +211,26 @@ const log = `${hidden}/log`
 const Line = Schema.parseJson(Schema.Struct({ record: MemoryRecord, forgotten: Schema.Boolean }))
 const Steps = Schema.parseJson(Schema.Array(Schema.Struct({
   path: Schema.String,
-  /** The text before the batch; `null`: there was no file. */
+  /** Text before the batch; `null` if there was no file. */
   content: Schema.NullOr(Schema.String),
-  /** Hash of the text that the batch wrote; `null`: it removed the file. */
+  /** Hash of the text that the batch wrote; `null` if it removed the file. */
   after: Schema.NullOr(Schema.String)
 })))
 const decodeSteps = Schema.decodeOption(Steps)
 
-/** One revision that format 1 kept. */
+/** A revision stored in format 1. */
 export interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
 }
 
-/** Whether format 1 left anything. */
+/** Whether the vault has files of format 1. */
 export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * The earlier revisions of every record, oldest first, by tenant. A line that cannot be read is passed over; a folder whose
- * name is a hash is of the tenant of `tenants` with that segment.
+ * Returns the earlier revisions of every record, oldest first, by tenant. Skips lines that cannot be read. `segments` maps folder names to
+ * tenants, for names that are hashes.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,
@@ -239,7 +245,7 @@ export const readFormat1 = (
         const id = name.replace(/\.jsonl$/, "")
         if (!ULID_RE.test(id)) continue
         const text = yield* fs.readLoose(`${revisionsFolder}/${segment}/${name}`)
-        const rows = new Map<number, Row>() // the last word on a revision stands
+        const rows = new Map<number, Row>() // a later line of the same revision replaces an earlier one
         for (const line of Option.getOrElse(text, () => "").split("\n")) {
           const row = Schema.decodeEither(Line)(line)
           if (Either.isRight(row)) rows.set(row.right.record.revision, row.right)
@@ -251,7 +257,7 @@ export const readFormat1 = (
     return all
   })
 
-/** Puts back what a batch of format 1 left half done, but for files that were changed since. For the holder of the lock. */
+/** Rolls back an incomplete batch of format 1, except files that were changed since. Needs the lock. */
 export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
   Effect.gen(function*() {
     const left = yield* fs.readLoose(journal)
@@ -271,11 +277,11 @@ export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
     yield* fs.remove(journal)
   })
 
-/** Removes what format 1 kept. */
+/** Removes the files of format 1. */
 export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
-/** The revisions of format 1, and after those of a record what is there now. */
+/** Returns the revisions of format 1, and after those of each record its current state. */
 export const inherited = (
   fs: VaultFileSystem,
   state: VaultState,
@@ -309,16 +315,16 @@ export const inherited = (
     return [...all, ...parts.values()]
   })
 
-/** A tombstone of format 1, which the next compaction was to erase: it counts as one of long ago. */
+/** Makes a tombstone of format 1 due for the next compaction, as it was in format 1, by giving it a time long ago. */
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 
-/* A text of our own, sealed with the vault's key: what is torn, forged or of another vault does not open. */
+/* Signed texts: a text that is incomplete, forged, or of another vault fails verification. */
 
-/** Puts the signature of a text under a key before it, on a line of its own. */
+/** Prepends the signature of a text under a key, on a line of its own. */
 export const signText = (key: string, text: string): string => `${sign(key, text)}\n${text}`
 
-/** Returns the text that was sealed under this key; `None` where the signature does not hold. */
+/** Returns the text without its signature; `None` if the signature is not valid. */
 export const verifyText = (key: string, sealed: string): Option.Option<string> => {
   const end = sealed.indexOf("\n")
   const text = sealed.slice(end + 1)

@@ -1,17 +1,17 @@
 /**
- * The snapshot keeps what a scan of the folder found, and the indexes made of it, for the next process: a cache, which is
- * held against every file.
+ * The snapshot caches what a scan of the folder found, and the indexes built from it, for the next process, which still checks
+ * every file against it.
  *
  * ```text
- * signature   under the vault's key, of all that follows, and a line break
- * head        what it was made with, how long the parts are, and a line break
- * entries     some thousand to a part, compressed: JSON without the bodies, a line break, the bodies one after the other
- * history     places of some thousand lines to a part, compressed JSON
- * indexes     of some tenants to a part, one after the other, compressed
+ * signature   under the vault's key, of everything after it; a line break
+ * head        what entries depend on, and the lengths of the parts; a line break
+ * entries     parts of some thousand entries, compressed: JSON without the bodies, a line break, the bodies concatenated
+ * history     parts of the places of some thousand lines, compressed JSON
+ * indexes     parts of the indexes of several tenants, concatenated and compressed
  * ```
  *
- * It is one file, so that an index and the records it is of cannot be of different times. It has parts, so that neither
- * reading nor writing it blocks the event loop for long.
+ * It is one file, so that an index and its records are always of the same time. It is divided into parts, so that reading and
+ * writing it does not block the event loop for long.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -36,9 +36,9 @@ import type { VaultState } from "./VaultState.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** Indexes by tenant, whose encoding has begun. */
+  /** Indexes by tenant, as encodings in progress. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
-  /** Absent while a batch has not landed. */
+  /** Index of the history; absent while the `.md` files of a batch are not synced. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
@@ -46,20 +46,20 @@ export interface Snapshot {
 export interface Loaded extends Omit<Snapshot, "indexes"> {
   /** Encoded indexes, by tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
-  /** Whether the history's index has the newest revision of every entry as its file has it. */
+  /** Whether the history's index has the newest revision of every entry, with the same content as its file. */
   readonly isPlaced: boolean
-  /** Whether there is one that this key signed, be it of another version or other kinds. */
+  /** Whether there is a snapshot signed with this key, even if of another version or with other kinds. */
   readonly isSigned: boolean
 }
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Bytes of a part that are a unit of a `Pacer`: half a megabyte is taken in in four milliseconds, and a pause follows it. */
+/** Bytes that count as one unit of a `Pacer`: half a megabyte is read in 4 ms, followed by a pause. */
 const bytesPerUnit = 32
-/** Parts that are compressed or restored at a time. */
+/** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
 
-/** Bytes of a part, compressed and before. */
+/** Bytes of a part, compressed and uncompressed. */
 const Part = Schema.Tuple(Schema.Int, Schema.Int)
 const Head = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(...SnapshotPart.versions),
@@ -73,14 +73,14 @@ const Head = Schema.parseJson(Schema.Struct({
     hash: Schema.String,
     places: Schema.Array(Part)
   })),
-  /** Bytes of each part, and of each index in it before it was compressed. */
+  /** Bytes of each part, and uncompressed bytes of each index in it. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of an earlier release: its entries are one JSON, and its indexes are built anew. What a hand wrote and nobody has
- * changed since has its revision from the entries alone, so they are read.
+ * The head of an earlier release, whose entries are one JSON value, and whose indexes are rebuilt. Its entries are still read, because
+ * notes that were not edited since have their revision only there.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -89,12 +89,12 @@ const Early = Schema.parseJson(Schema.Struct({
 }))
 const decodeEarly = Schema.decodeOption(Early)
 
-/** Fingerprint of what entries depend on: the kinds, and the way notes are read. */
+/** Returns a fingerprint of what entries depend on: the kinds, and the way of reading notes. */
 const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot; empty where there is none, or its signature does not hold, or kinds or notes were others. */
+/** Reads the snapshot; empty if there is none, its signature is invalid, or its kinds or way of reading notes differ. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
@@ -104,7 +104,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     const head = decodeHead(first)
     const early = Option.isNone(head) ? decodeEarly(first) : Option.none()
     if (Option.isSome(early) && early.value.kinds === about(context)) {
-      // sealed by us, with the types that we wrote
+      // the signature shows that we wrote it, so it has this type
       const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
       for (const { row: { record } } of entries) unchecked(record)
       return { ...empty, entries }
@@ -126,7 +126,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* SnapshotPart.decompress(part, whole)
-          // sealed by us, with the types that we wrote
+          // the signature shows that we wrote it, so it has this type
           const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<SnapshotPart.Tuple>).map(SnapshotPart.fromTuple)
           return yield* inTurn(placesOf, () => whole / bytesPerUnit)
@@ -142,11 +142,11 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
             return of.map(([tenant, length]) => [tenant, new Uint8Array(bytes.subarray(at, at += length))] as const)
           }
         ), { concurrency })
-    }, { concurrency: 3 }).pipe(Effect.option) // sealed by a release whose compression was another
+    }, { concurrency: 3 }).pipe(Effect.option) // a release with another compression wrote it
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
     const newest: Array<HistoryLine.Place> = []
-    yield* EventLoop.forEach(restored.value.entries, 16_384, (part) => {
+    yield* EventLoop.forEach(restored.value.entries, 4_096, (part) => {
       for (const { entry, place } of part) {
         kept.push(entry)
         if (place) newest.push(place)
@@ -163,11 +163,11 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     }
   })
 
-/** Removes the snapshot, which may have a text that was purged. */
+/** Removes the snapshot, which may contain a purged text. */
 export const removeSnapshot = (fs: VaultFileSystem): Effect.Effect<void, MemoryError> =>
   fs.remove(file, { force: false })
 
-/** Whether there is a snapshot, and if so, whether this key signed it. */
+/** Whether this key signed the snapshot; `undefined` if there is none. */
 export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
   Effect.flatMap(fs.bytesFrom(file, 0), (bytes) =>
     bytes.length === 0
@@ -184,7 +184,7 @@ const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | unde
   )
 }
 
-/** Not forced to disk: what is lost is read again. */
+/** Writes a snapshot. Not synced, since a lost snapshot can be rebuilt. */
 export const writeSnapshot = (
   fs: VaultFileSystem,
   { key, ...context }: Context,
@@ -240,14 +240,14 @@ export const writeSnapshot = (
     )
     all.set(encoder.encode(`${yield* EventLoop.paced(() => SnapshotPart.signed(key, all.subarray(signature)))}\n`))
     yield* fs.write(file, all, { force: false }).pipe(
-      Effect.uninterruptible // a half-written file would be left behind
+      Effect.uninterruptible // an interruption would leave a half-written file
     )
   })
 
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-/** Makes a function that encodes texts, one after the other. It uses one buffer for all: large ones make the collector work. */
+/** Makes a function that encodes texts. It reuses one buffer, since allocating large ones costs garbage collection. */
 const bytes = () => {
   let buffer = new Uint8Array(0)
   return (texts: ReadonlyArray<string>): Uint8Array => {
@@ -259,41 +259,41 @@ const bytes = () => {
   }
 }
 
-/** Bytes of a signature and its line break. */
+/** Length of a signature and its line break, in bytes. */
 const signature = 65
 const encoder = new TextEncoder()
 
 /*
- * Keeps a vault's snapshot: loads it when the vault opens, and saves it when the vault closes, soon after it was opened
- * cold, and as it grows stale, so that a process that is killed leaves one too.
+ * Keeps a vault's snapshot: loads it when the vault opens, and saves it when the vault closes, soon after it was opened without one, and
+ * whenever it is stale, so that a killed process leaves one too.
  */
 
 /** Saves and removes the snapshot of a vault. */
 export interface SnapshotKeeper {
-  /** Whether a snapshot was found that the vault's key signed. */
+  /** Whether a snapshot signed with the vault's key was found. */
   readonly isSigned: boolean
   /**
-   * Whether every file is as it was when the snapshot was saved, and the history had all of them and nothing else: then
-   * nothing happened while nothing ran.
+   * Whether every file is unchanged since the snapshot was saved, and the history has exactly the same revisions; then nothing happened
+   * between the two processes.
    */
   readonly isUnchanged: () => boolean
-  /** Saves a snapshot unless the last one is fresh enough. Cost where it is: one pass over the entries. */
+  /** Saves a snapshot unless the last one is recent enough. Cost in that case: one pass over the entries. */
   readonly save: Effect.Effect<void, MemoryError>
-  /** Removes the snapshot, which may have a text that was purged. The next `save` makes another. */
+  /** Removes the snapshot, which may contain a purged text. The next `save` makes another. */
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** Changes after which a snapshot is saved anew: more than so many files, and more than this share of all. */
+/** Changes after which a new snapshot is saved: more than this number of files, and more than this share of all files. */
 const least = 20
 const share = 1 / 50
 
-/** Bytes that were appended to the history for a snapshot to be saved anew: whoever opens the vault reads them. */
+/** Bytes appended to the history after which a new snapshot is saved, since a process that opens the vault has to read them. */
 const appended = 4_194_304
 
 /**
- * Fills the state and the history from the snapshot, if there is one. The next scan holds each entry against its file, and
- * the history its index against its own. `isNowhereElse`: whether the history knows nothing of a record, whose id after a
- * rename is then known from the snapshot alone.
+ * Fills the state and the history from the snapshot, if there is one. The next scan checks each entry against its file, and the history
+ * checks its index against the history file. `isNowhereElse` tells whether the history lacks a record, whose id after a rename is then
+ * known only from the snapshot.
  */
 export const load = (
   fs: VaultFileSystem,
@@ -306,7 +306,7 @@ export const load = (
     const saving = yield* Effect.makeSemaphore(1)
     const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(fs, context)
     let isOfEarlierRelease = index !== undefined && (yield* history.restore(index))
-    yield* EventLoop.forEach(entries, 4_096, state.restore)
+    yield* EventLoop.forEach(entries, 1_024, state.restore)
     for (const [tenant, encoded] of indexes) state.tenantIndex(tenant).restore(encoded)
     const { changed } = state
     const isWhole = isPlaced && history.records() === entries.length
@@ -329,7 +329,7 @@ export const load = (
       const index = Option.getOrUndefined(yield* history.index)
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
       yield* EventLoop.turn
-      // an index is of the records that it is kept with, so all of this is of one moment
+      // taken in one step, since an index must match the records saved with it
       const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.entries()]
       const indexes = tenantIndexes.flatMap(([tenant, tenantIndex]) => {
         const encoding = tenantIndex.encoded()
@@ -338,13 +338,13 @@ export const load = (
       const withIndex = tenantIndexes.flatMap(([, tenantIndex]) => tenantIndex.isBuilt() ? [tenantIndex] : [])
       yield* EventLoop.turn
       const entries: Array<Entry> = []
-      yield* EventLoop.forEach(all, 16_384, (entry) => {
+      yield* EventLoop.forEach(all, 4_096, (entry) => {
         if (isKept(entry)) entries.push(entry)
       })
       yield* writeSnapshot(fs, context, { entries, history: index, indexes })
       isRemoved = false
       isOfEarlierRelease = false
-      yield* EventLoop.forEach(paths.entries(), 8_192, ([n, path]) => {
+      yield* EventLoop.forEach(paths.entries(), 2_048, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)
       })
       read = index?.end ?? read
@@ -359,17 +359,16 @@ export const load = (
     return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })
 
-/** Time from opening to the first save, so that the first questions come first. */
+/** Time from opening to the first save, so that the first calls are not delayed. */
 const settling = "10 seconds"
 /** Shortest time between two saves of a vault that is in use, in milliseconds. */
 const spacing = 60_000
-/** The next save waits at least this many times as long as the last one took, so that saving takes a twentieth of the time. */
+/** The next save waits at least this many times the duration of the last one, so that saving takes at most a twentieth of the time. */
 const rest = 20
 
 /**
- * Saves ten seconds after opening, and then, while the store is called, at most once a minute and in at most a twentieth of
- * the time. An unused store saves nothing. A failure is logged at debug level: without a snapshot the next process opens
- * slowly, and no worse.
+ * Saves ten seconds after opening, and then, while there are calls, at most once a minute and in at most a twentieth of the time. An unused
+ * store saves nothing. A failure is only logged at debug level, since without a snapshot the next process just opens more slowly.
  */
 export const keep = (
   { save }: Pick<SnapshotKeeper, "save">,

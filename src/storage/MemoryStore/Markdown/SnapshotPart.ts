@@ -1,9 +1,7 @@
 /**
- * The parts of a snapshot: rows of entries as text, and their compression, on Node's thread pool and not on the event loop. The
- * one module that imports node:zlib.
+ * The parts of a snapshot: entries as rows of text, and their compression, which runs on Node's thread pool.
  *
- * An entry of the state is one JSON array, without its body: flat, and without names, since objects and arrays within arrays
- * take twice as long to parse.
+ * Each entry is one flat JSON array without the body and without names, since nested objects and arrays take twice as long to parse.
  */
 import { brotliCompress, brotliDecompress, constants } from "#builtins"
 import * as Effect from "effect/Effect"
@@ -14,18 +12,18 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { Place } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Raised with each change of `Entry`, or of what a text counts as. */
+/** Incremented with each change of `Entry`, or of how a text is read. */
 export const version = 5
-/** Versions that are read: 2 had entries as objects, 3 had a record as an object in an array. */
+/** Versions that can be read: version 2 has entries as objects, version 3 a record as an object in an array. */
 export const versions = [2, 3, version] as const
 
-/** An entry, and the place of its newest revision where the history has it. */
+/** An entry, and the place of its newest revision if the history has it. */
 export interface Placed {
   readonly entry: Entry
   readonly place?: Place | undefined
 }
 
-/** The rows of a part, and the orders in which the fields of their records stand: whoever prints a record sees its order. */
+/** The rows of a part, and the orders of fields in their records. The order of each record is kept, since printing a record shows it. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -41,9 +39,9 @@ type Row = readonly [
   settled: boolean,
   signed: boolean,
   dedupeKey: string | 0,
-  /** Fields that most entries lack; 0 where all are missing. */
+  /** Fields that most entries lack; 0 if all are missing. */
   rest: Rest | 0,
-  /** −1: the history has no such place, and what follows is 0. */
+  /** −1 if the history has no such place; the following fields are then 0. */
   offset: number,
   before: string | null | 0,
   length: number,
@@ -51,21 +49,21 @@ type Row = readonly [
   part: number,
   parts: number,
   isKept: boolean | 0,
-  /** UTF-16 units of the body. */
+  /** Length of the body in UTF-16 units. */
   body: number,
-  /** Number of the order of the record's fields, whose values follow; of the body 0. */
+  /** Index in `orders` of the order of the record's fields. Their values follow in this order; the value of the body is 0. */
   order: number,
   ...values: ReadonlyArray<unknown>
 ]
 type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
-/** Place of the first of the values. */
+/** Index of the first value in a row. */
 const values = 20
 
-/** Leaves out what is undefined; 0 where that is everything. */
+/** Returns 0 for an object whose fields are all undefined. */
 const unlessBlank = <A extends object>(object: A): A | 0 =>
   Object.values(object).every((one) => one === undefined) ? 0 : object
 
-/** Returns the rows of these entries. Fields that are undefined are left out. */
+/** Converts entries to rows. Fields that are undefined are left out. */
 export const toRows = (all: ReadonlyArray<Placed>): Rows => {
   const orders: Array<ReadonlyArray<keyof MemoryRecord>> = []
   const numbers = new Map<string, number>()
@@ -101,15 +99,15 @@ export const toRows = (all: ReadonlyArray<Placed>): Rows => {
   return { orders, rows }
 }
 
-/** `body` is told the length of the body. */
+/** Converts rows to entries. `body` returns the next body, given its length. */
 export const fromRows = ({ orders, rows }: Rows, body: (length: number) => string): ReadonlyArray<Placed> =>
   rows.map((row) => {
     const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, rest, offset] = row
     const fields: Record<string, unknown> = {}
     let at = values
-    for (const key of orders[row[19]]!) fields[key] = row[at++] // each is in its part
+    for (const key of orders[row[19]]!) fields[key] = row[at++] // every order is in its part
     fields["body"] = body(row[18])
-    const record = unchecked(fields as unknown as MemoryRecord) // sealed by us, with the fields that we wrote
+    const record = unchecked(fields as unknown as MemoryRecord) // the signature shows that we wrote it, so it has these fields
     const stat = { mtime, born, size, ino }
     const stored = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
     const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
@@ -136,7 +134,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 
 const none: ReadonlyArray<string> = []
 
-/** An entry of version 2; of version 3, an entry without names; UTF-16 units of its body; and its place in the history. */
+/** An entry of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and its place in the history. */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
   path: string,
@@ -156,7 +154,7 @@ type EarlyTuple = readonly [
 /** Reads an entry of a snapshot of version 2 or 3. */
 export const fromLegacyEntry = ([kept, length, beside]: LegacyEntry, body: (length: number) => string): Placed => {
   const entry = "path" in kept ? kept : fromEarlyTuple(kept)
-  const record: { body: string } = entry.row.record // nobody has it yet
+  const record: { body: string } = entry.row.record // mutable, since no caller has seen it yet
   record.body = body(length)
   unchecked(entry.row.record)
   return { entry, place: beside && fromBeside(entry, beside) }
@@ -171,8 +169,7 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
 }
 
 /**
- * Prints entries as texts to be joined. Bodies are most of it, and many times as fast to write and to read as plain text than
- * as JSON.
+ * Prints entries as texts to be concatenated. Bodies are most of the data, and plain text is read and written many times as fast as JSON.
  */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
   JSON.stringify(toRows(entries)),
@@ -180,20 +177,23 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
 
-/** Reads the entries of a part that `textsOf` printed; `made` is the version of the snapshot. Nothing is checked: the seal is. */
+/**
+ * Reads the entries of a part that `textsOf` printed; `made` is the version of the snapshot. Validates nothing, since the signature was
+ * verified.
+ */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
   const bodies = text(bytes.subarray(end + 1))
   let at = 0
   const body = (length: number) => bodies.slice(at, at += length)
-  // sealed by us, with the types that we wrote
+  // the signature shows that we wrote it, so it has these types
   return made === version
     ? fromRows(json as Rows, body)
     : (json as ReadonlyArray<LegacyEntry>).map((early) => fromLegacyEntry(early, body))
 }
 
-/** Divides into groups whose sizes add up to that of a part. */
+/** Divides values into groups with the size of a part. */
 export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Steps<ReadonlyArray<ReadonlyArray<A>>> {
   const groups: Array<Array<A>> = []
   let size = part
@@ -203,13 +203,13 @@ export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Step
       groups.push([])
       size = 0
     }
-    groups.at(-1)!.push(one) // one was begun above
+    groups.at(-1)!.push(one) // the first iteration begins a group
     size += sizeOf(one)
   }
   return groups
 }
 
-/** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
+/** Approximate uncompressed size of a part, in bytes. A larger index is a part by itself. */
 const part = 524_288
 
 /** The byte of a line break. */
@@ -218,15 +218,18 @@ const decoder = new TextDecoder()
 /** Decodes UTF-8. */
 export const text = (bytes: Uint8Array): string => decoder.decode(bytes)
 
-/** Brotli's scale goes from 0 to 11. At 2 prose shrinks to three eighths, at 100 MB a second; 5 takes three times as long for a tenth less. */
+/**
+ * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths at 100 MB a second; level 5 takes three times as long for a
+ * tenth less.
+ */
 const quality = 2
 
-/** Compresses bytes. Memory is all that can make it fail, so a failure is a defect. */
+/** Compresses bytes. Only lack of memory can make it fail, so a failure is a defect. */
 export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   Effect.async<Uint8Array>((resume) => {
     const params = {
       [constants.BROTLI_PARAM_QUALITY]: quality,
-      [constants.BROTLI_PARAM_LGWIN]: Math.max(16, Math.min(22, 32 - Math.clz32(bytes.length))), // no more memory than it is long
+      [constants.BROTLI_PARAM_LGWIN]: Math.max(16, Math.min(22, 32 - Math.clz32(bytes.length))), // window no larger than the data
       [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length
     }
     const chunkSize = Math.max(1_024, bytes.length >> 1)
@@ -235,12 +238,12 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   })
 
 /**
- * Returns what `compress` was given, `length` bytes. Fails where the bytes are nothing that `compress` made. Another length
- * costs time, and is no error.
+ * Returns the bytes that `compress` was given. `length` should be their number; a wrong one is slower, but not an error. Fails if
+ * `compress` did not make the bytes.
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>
   Effect.async<Uint8Array, Error>((resume) => {
-    const chunkSize = Math.max(1_024, length + 16) // the result comes in one piece
+    const chunkSize = Math.max(1_024, length + 16) // makes the result a single chunk
     brotliDecompress(
       bytes,
       { chunkSize },
@@ -248,7 +251,7 @@ export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uin
     )
   })
 
-/** Signs bytes, of which a megabyte takes two milliseconds. */
+/** Signs bytes; a megabyte takes 2 ms. */
 export function* signed(key: string, bytes: Uint8Array): Steps<string> {
   const signature = signer(key)
   for (let at = 0; at < bytes.length; at += megabyte) {
@@ -260,7 +263,7 @@ export function* signed(key: string, bytes: Uint8Array): Steps<string> {
 
 const megabyte = 1_048_576
 
-/** A place of the history as JSON without names. An earlier release kept no `times`. */
+/** A place of the history as a JSON array. Earlier releases did not store `times`. */
 export type Tuple = readonly [
   tenant: string,
   id: HistoryLine.Place["id"],
@@ -273,7 +276,7 @@ export type Tuple = readonly [
   at: At,
   times?: HistoryLine.Times
 ]
-/** Position of a line in the file and in its batch. */
+/** Location of a line in the file and in its batch. */
 type At = readonly [offset: number, length: number, batch: number, part: number, parts: number, isKept: boolean]
 
 const noNames: ReadonlyArray<string> = []
@@ -282,7 +285,7 @@ const atOf = (
   { batch, isKept, length, offset, part, parts }: HistoryLine.Place
 ): At => [offset, length, batch, part, parts, isKept]
 
-/** Returns a place as a tuple, the inverse of `fromTuple`. */
+/** Converts a place to a tuple; the inverse of `fromTuple`. */
 export const toTuple = (place: HistoryLine.Place): Tuple => {
   const { after, before, forgotten, gone, id, path, revision, tenant, times } = place
   const names = gone.length > 0 ? gone : 0
@@ -290,7 +293,7 @@ export const toTuple = (place: HistoryLine.Place): Tuple => {
   return times ? [...tuple, times] : tuple
 }
 
-/** Returns the place of a tuple. */
+/** Converts a tuple to a place. */
 export const fromTuple = (
   [tenant, id, revision, forgotten, path, after, before, gone, at, times]: Tuple
 ): HistoryLine.Place => {
@@ -315,10 +318,10 @@ export const fromTuple = (
   }
 }
 
-/** Rest of a place, beside what a record and its file say of their newest revision. */
+/** The fields of a place that do not follow from its entry. */
 export type Beside = readonly [before: string | null, at: At]
 
-/** Finds the place of each entry's newest revision, and the places that no entry stands for. */
+/** Finds the place of each entry's newest revision, and the places that belong to no entry. */
 export function* placed(
   entries: ReadonlyArray<Entry>,
   places: ReadonlyArray<Place>
@@ -350,15 +353,15 @@ export function* placed(
   return { placed, others }
 }
 
-/** Entries or places of a step. */
-const atATime = 1_024
+/** Number of entries or places per step. */
+const atATime = 256
 
-/** Whether a place says of its revision what a record and its file say, so that a snapshot needs it no second time. */
+/** Whether a place agrees with an entry, so that the snapshot need not store the common fields twice. */
 export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: HistoryLine.Place): boolean =>
   place.tenant === tenant && place.id === record.id && place.path === path && place.after === hash &&
   place.revision === record.revision && !place.forgotten && place.gone.length === 0
 
-/** The place of a record's newest revision. Its texts are those of the record: ten thousand of them are not kept twice. */
+/** Makes the place of a record's newest revision. It shares strings with the record, to save memory. */
 export const fromBeside = (
   { hash, path, row: { record: { id, revision } }, tenant }: Entry,
   [before, at]: Beside

@@ -1,9 +1,9 @@
 /**
- * A vault at work: opened, looked at, and written to by one process at a time. What `Markdown` makes a store of.
+ * An open vault: reads its folder, and coordinates writes, of which only one process makes any at a time. `Markdown` makes a store of it.
  *
- * A write appends its revisions to the history, which is the acknowledgement, and then replaces the `.md` files. Where a
- * process dies between the two, the next holder of the lock rolls forward each file that is absent, torn or as it was; any
- * other text is a hand's, and becomes the next revision.
+ * A write appends its revisions to the history, which makes them durable, and then replaces the `.md` files. If a process dies in between,
+ * the next holder of the lock completes the batch: it writes each file that is missing, incomplete or still the old one. Any other text is
+ * an edit by hand, and becomes the next revision.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -44,33 +44,36 @@ export interface Vault {
   readonly revisions: RevisionReader.RevisionReader
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Writes a batch; to be called within `exclusive`. */
+  /** Writes a batch; must be called within `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
-  /** Runs a turn about these records and keys, in which one batch may be committed together with those of others. */
+  /**
+   * Runs a writer of these records and keys, which may call `groupCommit` once; its batch is written in a group with those of other
+   * writers.
+   */
   readonly inTurn: Commit.Writers["inTurn"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly vectorBackend: VectorBackend
   /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
-  /** An issue where the vault was opened without its hidden folder, until its records are adopted. */
+  /** Returns an issue if the vault was opened without its hidden folder, until its records are adopted. */
   readonly unsealed: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Looks at every file. */
+  /** Scans every file. */
   readonly refresh: Io<void>
-  /** Looks at what other processes say they wrote. */
+  /** Reads what other processes appended to the history, and scans the files it names. */
   readonly follow: Io<void>
-  /** Forces to disk the files that this process wrote since the last time. */
+  /** Syncs the files that this process wrote since the last call. */
   readonly land: Io<void>
-  /** Forces to disk what was written, and saves the snapshot. */
+  /** Syncs what was written, and saves the snapshot. */
   readonly save: Io<void>
 }
 
-/** Number of revisions that may wait to be forced to disk as files. They are in the history, so none can be lost. */
+/** Number of revisions whose files may be unsynced. They are in the history, so none can be lost. */
 const waiting = 256
 
-/** Records between two pauses of opening, of which each is looked up. */
-const atATime = 8_192
+/** Number of records that are looked up between two pauses while opening. */
+const atATime = 2_048
 
-/** Opens the vault of a folder, and writes what writers that died left unwritten. */
+/** Opens the vault of a folder, and completes the batches of processes that died. */
 export const open = (
   fs: VaultFileSystem,
   { analyzer, kinds, notes }: {
@@ -81,7 +84,7 @@ export const open = (
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* fs.within(`${Layout.hidden}/history`) // written in place: no link either
+    yield* fs.within(`${Layout.hidden}/history`) // it is written in place, so neither it nor a folder above may be a link
     if (yield* fs.isLink(`${Layout.hidden}/history`)) {
       return yield* MemoryError.make("path_escape", { op: "open", message: "the history is a link" })
     }
@@ -101,13 +104,13 @@ export const open = (
     const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: state.rowOf })
     const changeFeed = ChangeFeed.make()
     const { awaited } = history
-    /** Batches whose files could not be written, and the files before them, until all of each could be taken back. */
+    /** Batches whose files could not be written, with their files before, until each is rolled back. */
     const failed = new Map<History.Batch, WritePlan.Before>()
-    /** Whether this process wrote files that may not have landed. */
+    /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
-    /** Last batch whose files this process has seen or written. */
+    /** Last batch whose files this process has written or found on disk. */
     let viewed = 0
-    /** Generation of the history as which every file was looked at. */
+    /** Generation of the history with which all files were last scanned. */
     let followed = 0
     /** Batches whose purged texts could not be overwritten yet. */
     const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
@@ -116,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions that the history lacks of these records, as their files are once nobody else writes. */
+    /** Appends the revisions of these records that the history lacks. Without the lock, first takes it and scans their files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.lacking(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -125,7 +128,7 @@ export const open = (
         const again = Effect.flatMap(state.scanPaths(Array.from(new Set(paths))), publish)
         return exclusive(Effect.zipRight(again, complete(about, true)))
       })
-    /** Records what hands did. What has been read is read, whether or not that succeeds. */
+    /** Appends edits by hand to the history. The state has them already, even if this fails. */
     const record = (news: ReadonlyArray<VaultState.News>, locked: boolean) =>
       Effect.gen(function*() {
         yield* Effect.catchAll(
@@ -140,10 +143,10 @@ export const open = (
         yield* record(news, locked)
       })
 
-    /** Reads what other processes appended, and scans the files that they name. */
+    /** Reads what other processes appended, and scans the files it names. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isFollowed() ? Effect.void : followedUp(locked))
-    /** Whether nobody but this process wrote anything since. */
+    /** Whether only this process has written anything since. */
     const isFollowed = () =>
       history.generation() === followed && history.isThere() && awaited.size === 0 &&
       history.unlanded().every(({ number }) => number <= viewed)
@@ -152,7 +155,7 @@ export const open = (
         const isRenewed = history.generation() !== followed
         if (isRenewed) {
           viewed = 0
-          littered.clear() // the new file has no line that was erased
+          littered.clear() // the new file has no purged lines
         }
         if (locked && !history.isThere()) yield* begin
         if (locked) yield* rollForward
@@ -161,7 +164,7 @@ export const open = (
         const paths = told.map(([path]) => path).filter(Layout.isRecord)
         if (isRenewed) yield* heard(state.scan, locked)
         else if (paths.length > 0) yield* heard(state.scanPaths(paths), locked)
-        // the history may have been replaced by an older one, which lacks what stands in files
+        // the history may have been replaced by an older one, which lacks revisions in the files
         if (isRenewed && history.isThere()) yield* complete(unknown, locked)
         if (isRenewed) followed = generation
         for (const [path, batch] of told) {
@@ -176,7 +179,7 @@ export const open = (
           viewed = number
         }
       })
-    /** Whether a file was found as the history has it. */
+    /** Whether a file was found with the content that the history states. */
     const isAsTold = (path: string) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
@@ -184,10 +187,10 @@ export const open = (
     }
 
     const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
-    /** Whether a writer whose disk was full took a batch back, which leaves nothing of its lines. */
+    /** Whether a batch's lines were blanked, because a writer with a full disk rolled it back. */
     const isBlanked = ({ places }: History.Batch): Io<boolean> =>
       Effect.map(Effect.findFirst(places, history.isWhole), (whole) => places.length > 0 && whole._tag === "None")
-    /** Writes the files of batches whose writer died. For the holder of the lock. */
+    /** Writes the files of batches whose writer died. Needs the lock. */
     const rollForward: Io<void> = Effect.suspend(() =>
       Effect.forEach(history.unlanded().filter(({ number }) => number > viewed), (batch) =>
         Effect.gen(function*() {
@@ -203,18 +206,18 @@ export const open = (
           yield* cleaned(batch)
         }), { discard: true })
     )
-    /** Takes back the batches that failed: as long as one is there, nothing may be said to have landed. */
+    /** Rolls back the failed batches; until then, no batch may be marked as landed. */
     const takeBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : takenBack)
     const takenBack: Io<void> = Effect.gen(function*() {
       yield* history.settle
       for (const [batch, before] of failed) {
-        // whoever had the lock meanwhile may have written it
+        // keeps the files if another holder of the lock has replaced the history or has synced the batch's files
         if (history.unlanded().includes(batch)) yield* WritePlan.rollBack(fs, batch.places, before)
         yield* history.undo(batch)
         failed.delete(batch)
       }
     })
-    /** Forces to disk the files of every batch that did not land, and says so. For the holder of the lock. */
+    /** Syncs the files of every batch that has not landed, and marks the batches as landed. Needs the lock. */
     const land: Io<void> = Effect.flatMap(takeBackFailed, () => {
       const places = history.unlanded().flatMap((batch) => batch.places)
       if (places.length === 0) return history.settle
@@ -223,7 +226,7 @@ export const open = (
       return Effect.zipRight(fs.force(touched), history.land)
     })
 
-    /** Brings the holder of the lock up to date. A step that fails because the lock was taken away fails with that. */
+    /** Makes the state current, with the lock held. If a step fails because the lock was stolen, fails with `lost`. */
     const caughtUp: Io<void> = Effect.gen(function*() {
       yield* takeBackFailed
       yield* follow(true)
@@ -240,9 +243,9 @@ export const open = (
     const writers = yield* Commit.makeWriters(lock, { caughtUp, write: (batches) => committing.write(batches) })
     const exclusive = writers.alone
 
-    /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
+    /** Files of changed records as the snapshot had them, by tenant and id. Empty once the vault is open. */
     const reopened = new Map<string, Entry>()
-    /** Every record whose file is not what the history has last. */
+    /** Finds every record whose file differs from its last revision in the history. */
     const unknown = Effect.gen(function*() {
       const all: Array<RevisionReader.Touched> = []
       const [size, generation] = [history.size(), history.generation()]
@@ -253,7 +256,7 @@ export const open = (
         else all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
       })
       const isAll = known === history.records() && history.size() === size && history.generation() === generation
-      if (isAll) return all // most openings end here
+      if (isAll) return all // the usual case when opening
       for (const tenant of history.tenants()) {
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
           const isAway = !forgotten && state.entry(tenant, id) === undefined
@@ -262,7 +265,7 @@ export const open = (
       }
       return all
     })
-    /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
+    /** Starts a history: with the revisions of format 1, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
         yield* RevisionReader.inherited(fs, state, yield* RevisionReader.lacking(state, history, yield* unknown))
@@ -287,26 +290,26 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Overwrites what a batch purged, `isPurge` a file; what cannot be overwritten now is when the lock is next taken. */
+    /** Overwrites what a batch purged; `isPurge` if that includes a file. What fails is tried again when the lock is next taken. */
     const cleaned = (batch: History.Batch, isPurge = false) =>
       batch.litter.length === 0 && !isPurge
         ? Effect.void
         : Effect.matchEffect(erased(batch, isPurge), {
           onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
           onFailure: (error) => {
-            if (isLost(error)) return Effect.void // whoever has the lock overwrote it, and wrote the history anew
+            if (isLost(error)) return Effect.void // the process that took the lock overwrote it, and rewrote the history
             littered.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
         })
-    /** Overwrites the lines of what was purged; the snapshot may have the text, too. */
+    /** Overwrites the lines of what was purged, and removes the snapshot if it may contain the text. */
     const erased = ({ litter }: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
         const unlanded = new Set(history.unlanded().map(({ number }) => number))
         if (litter.some(({ batch, parts }) => parts > 1 && unlanded.has(batch))) yield* land
         yield* history.erase(litter)
         const rows = new Set(litter.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // it has none of the library's rows
+        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // the snapshot has none of the library's own rows
       })
 
     const revisions = RevisionReader.make(history, state, () => viewed)
@@ -317,7 +320,7 @@ export const open = (
       history,
       ({ path, row: { record: { id } }, tenant }) => isNote(context, path) && history.newest(tenant, id) === undefined
     )
-    if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // else the snapshot speaks for the key
+    if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // a valid signature of the snapshot already confirms the key
     yield* history.news(false)
     if (history.unlanded().length > 0 || (yield* RevisionReader.hasFormat1(fs))) {
       yield* lock.withLock(Effect.zipRight(
@@ -334,7 +337,7 @@ export const open = (
       if (was !== undefined && !reopened.has(key)) reopened.set(key, was)
     })
     yield* EventLoop.forEach(Array.from(awaited.keys()), atATime, (path) => {
-      if (!ahead.has(path)) awaited.delete(path) // it was seen just now
+      if (!ahead.has(path)) awaited.delete(path) // the scan has just found it
     })
     const tenants = state.isTroubled() ? history.tenants() : []
     for (const place of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
@@ -369,7 +372,7 @@ export const open = (
         const foreign = isFresh ? state.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
-      secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
+      secret: sign(key, "the secret of the store"), // derived for this purpose, so that no signature of a file is valid as one of the store
       vectorBackend: VectorFile.make(fs, embeddings, exclusive, () =>
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
       refresh: Effect.zipRight(Effect.asVoid(follow(false)), heard(state.scan, false)),

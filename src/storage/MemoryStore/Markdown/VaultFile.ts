@@ -1,6 +1,6 @@
 /**
- * The files of a vault as a scan finds them: how they are listed, how the text of one is read, of ours all of it or none, of a
- * note as much as can be read, what a file was when it was last looked at, and what it will be where the history is ahead.
+ * The files of a vault as a scan finds them: listing them, reading their texts, detecting damage, and deriving what a file will be if the
+ * history has a newer revision than the file.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -16,75 +16,75 @@ import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
 import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** Settings by which the files of a vault are read and written. */
+/** The settings for reading and writing the files of a vault. */
 export interface Context {
   readonly key: string
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  /** Whether any signature counts as ours, so that a record is what its text claims. Default false. */
+  /** Whether any signature counts as valid, so that a record is what its text claims. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * The way in which notes that we did not write are read. `whole`: each is a record (`ForeignNote`). Absent: the way of
-   * earlier releases, where a field that does not fit makes the file no record, and properties are no metadata.
+   * Way of reading notes that the library did not write. With `whole`, each is a record (`ForeignNote`). Absent: as in earlier releases,
+   * where a file with an invalid field is not a record, and properties do not become metadata.
    */
   readonly notes?: "whole" | undefined
 }
 
-/* A file of the vault as it was last looked at: a record, or none. */
+/* A file of the vault as it was when last scanned: a record, or not one. */
 
-/** A file as it was last looked at. */
+/** A file as it was when last scanned. */
 export interface Seen {
   readonly path: string
   readonly stat: Stat
-  /** Whether it was read long enough after it was last changed that its `stat` tells the next change. */
+  /** Whether the file was read long enough after its last change that a later change would alter its `stat`. */
   readonly settled: boolean
 }
 /** A file that is a record. */
 export interface Entry extends Seen {
   readonly _tag: "Entry"
-  /** Hash of the text; SHA-256, hex. */
+  /** SHA-256 of the text, in hex. */
   readonly hash: string
   readonly tenant: string
   readonly signed: boolean
-  /** Whether the text has a seal, be it ours or another vault's. Default false. */
+  /** Whether the text has a signature, ours or that of another vault. Default false. */
   readonly isSealed?: boolean | undefined
   readonly row: Stored
   readonly extra: Extra
-  /** Text around the body, where the file is its author's. Absent: the file is in our form. */
+  /** Text around the body, for a note that its author maintains; absent if the file is in our format. */
   readonly frame?: Frame | undefined
-  /** The error for which the file cannot be read; the row is then its last good revision. */
+  /** The error if the file cannot be read; the row is then its last good revision. */
   readonly damage?: MemoryError.MemoryError | undefined
-  /** Parts of the text that lost their meaning. Absent: none. */
+  /** Parts of the text that could not be read; absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
-  /** Whether the file has more than the record, and is not written to. Default false. */
+  /** Whether the file has more text than the record; it is then never written. Default false. */
   readonly isPartial?: boolean | undefined
 }
-/** A file, folder or link that is none. */
+/** A file, folder or link that is not a record. */
 export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
-/** A thing that lies at a path; `undefined`: nothing that is or could be a record. */
+/** The result of a scan for one path; `undefined` if nothing there is or could be a record. */
 export type Found = Entry | Bad | undefined
 
-/** Stands for the times and size of a file that nobody has looked at. */
+/** Stands for the status of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
-/** Bytes of a file that are read: of a note the first so many, of a file of ours none where there are more. */
+/** Largest number of bytes that are read of a note; a file of ours with more is not read. */
 export const maxBytes = 4_194_304
 
 /** The text of a file, as far as it was read. */
 export interface Text {
   readonly text: string
-  /** Hash of the text; SHA-256, hex. */
+  /** SHA-256 of the text, in hex. */
   readonly hash: string
-  /** Reasons why the text is not all that the file has, a sentence each. Absent: it is. */
+  /** Reasons why the text is incomplete, a sentence each; absent if it is complete. */
   readonly loss?: ReadonlyArray<string>
 }
 
-/** Whether the file is read as a note of somebody else's. */
+/** Whether the file is read as a note by another author. */
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
-/** Reads a file's text; of a note also where it is too long, or no UTF-8. `None` where there is no file. */
+/** Reads a file's text; a note also if it is too long, or not valid UTF-8. `None` if there is no file. */
 export const textOf = (
   fs: VaultFileSystem,
   context: Context,
@@ -106,16 +106,16 @@ export const textOf = (
 
 const partly = (text: string, loss: string): Text => ({ text, hash: sha256(text), loss: [loss] })
 
-/* Finds damage in the text of a file that the history knows, signs that no hand would have written it so, and reports it. */
+/* Detects damage in a file that the history knows: content that no person would have written. */
 
-/** Tells the damage of a text; `undefined` where nothing shows any. Legal text with part of it missing is an edit, and no damage. */
+/** Returns a description of the damage in a text; `undefined` if there is none. A valid text of which a part is missing is an edit. */
 export const damageIn = (text: string): string | undefined => {
   if (text === "") return "empty"
   if (/^\0+$/.test(text)) return "nothing but zeros"
   return isInConflict(text) ? "an unresolved conflict: its markers are still there" : undefined
 }
 
-/** Whether all three markers of a merge conflict stand in order, each at the beginning of a line and outside of fences. */
+/** Whether all three markers of a merge conflict are in the text, in order, each at the start of a line and outside of code fences. */
 const isInConflict = (text: string): boolean => {
   if (!text.includes("<<<<<<< ")) return false
   const markers = [/^<{7} /, /^={7}$/, /^>{7} /]
@@ -126,22 +126,22 @@ const isInConflict = (text: string): boolean => {
     if (fence === undefined && rule) fence = rule
     else if (fence !== undefined) {
       if (rule?.startsWith(fence) && line.trim() === rule) fence = undefined
-    } else if (markers[expected]!.test(line) && ++expected === markers.length) return true // three markers, so never beyond
+    } else if (markers[expected]!.test(line) && ++expected === markers.length) return true // the index stays below the length
   }
   return false
 }
 
-/** Longest message of an issue, in UTF-16 units. A file's name and a Schema's complaints may be of any length. */
+/** Longest message of an issue, in UTF-16 units. File names and schema messages may be longer. */
 const maxMessage = 300
 
-/** Makes the `corrupt` error of a file that is no record, or not as it was written. */
+/** Makes the `corrupt` error of a file that is not a record, or is damaged. */
 export const corrupt = (location: string, message: string): MemoryError.MemoryError => {
   const whole = `${Layout.shown(location)}: ${message}`
   const told = whole.length > maxMessage ? `${whole.slice(0, maxMessage - 1).toWellFormed()}…` : whole
   return MemoryError.make("corrupt", { op: "read", message: told, detail: { location } })
 }
 
-/** The issue of a vault that was opened without its hidden folder, with so many records of another key. */
+/** Makes the issue of a vault that was opened without its hidden folder, with the number of records that another key signed. */
 export const unsealed = (records: number) => ({
   path: Layout.hidden,
   error: MemoryError.make("corrupt", {
@@ -153,13 +153,13 @@ export const unsealed = (records: number) => ({
 })
 
 /*
- * Every file of the folder that can be a record. A link is named, and not followed; what begins with a dot is hidden, but
- * for the rows of the library.
+ * Lists every file of the folder that can be a record. Links are listed, but not followed. Names that start with a dot are skipped, except
+ * for the library's own rows.
  */
 
 const concurrency = 32
 
-/** Lists the paths of those files. `unreadable` returns what is to be taken for the files of a folder that cannot be read now. */
+/** Lists the paths of these files. `unreadable` returns the paths to use for a folder that cannot be read. */
 export const listFiles = (
   fs: VaultFileSystem,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
@@ -170,8 +170,11 @@ export const listFiles = (
         folder === "" ? name : `${folder}/${name}`
       )
       const notes = paths.filter((path) => path.endsWith(".md"))
-      const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each, and none for a note
-      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => notes.concat(all.flat()))
+      const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each folder, but none for a file
+      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => {
+        for (const some of all) for (const path of some) notes.push(path) // `flat` takes ten times as long
+        return notes
+      })
     })
   const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
     Effect.gen(function*() {
@@ -184,22 +187,25 @@ export const listFiles = (
 }
 
 /*
- * A rotating sample of files whose size and times say that they are as they were. A scan of the vault reads these all the
- * same, since a bit that rots, and a tool that restores the time of a file it changed, leave size and times alone.
+ * A rotating sample of files whose size and times are unchanged. A scan reads these anyway, to detect bit rot, and tools that restore the
+ * times of a file they changed.
  */
 
-/** Draws the samples of the scans, one after the other. */
+/** Selects the samples of successive scans. */
 export interface Sampling {
-  /** The next sample of these paths, which come in the same order each time. Cost: the paths of the sample. */
+  /** Returns the next sample of these paths, which must always be in the same order. Cost: the paths of the sample. */
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
 }
 
-/** Number of scans after which every file was read once, in a vault of as many files or more; else of so many files. */
+/** Number of scans after which every file has been sampled once, for 100 to 1,600 files. With fewer files, each scan samples one. */
 export const rounds = 100
-/** Files of a sample at most: a vault of more than 1,600 files takes longer to be read once, and no longer to be looked at. */
+/** Largest number of files in a sample. With more than 1,600 files a full round takes more scans, but no scan takes longer. */
 const maxSample = 16
 
-/** Makes a sampling that begins anywhere, by the clock: processes that take one scan each do not all read the same files. */
+/**
+ * Makes a sampling that starts at a position derived from the clock, so that processes which scan only once do not all sample the same
+ * files.
+ */
 export const makeSampling = (): Sampling => {
   let at: number | undefined
   return {
@@ -218,55 +224,55 @@ export const makeSampling = (): Sampling => {
 }
 
 /*
- * Completes a scan of the files where the history is ahead of them. A writer appends a batch to the history and then writes
- * its files one after the other; a scan between the two would find half of the batch. What a scan found is therefore held
- * against the history, read after the files: a file that is as it was before a batch counts as the batch has it.
+ * Completes a scan if the history is ahead of the files. A writer appends a batch to the history, and then writes its files one by one, so
+ * a scan in between would find half of the batch. Therefore the history is read after the files, and a file that is still as it was before
+ * a batch counts as having the content of the batch.
  *
- * A file counts so until it was found as the batch has it, or whoever takes the lock next has rolled the batch forward.
+ * This ends once a scan finds the file with the content of the batch, or the next holder of the lock has completed the batch.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** The findings of a scan, to be completed. */
 export interface PendingScan {
-  /** Whether nobody reads or writes yet, so that it may be completed with pauses. */
+  /** Whether there are no other readers or writers yet, so that the completion may pause. */
   readonly isFirst: boolean
-  /** The files that it found changed, or did not find. */
+  /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
-  /** A file as it was known before. */
+  /** Returns a file as it was known before. */
   readonly known: (path: string) => Found
-  /** Told of each file that is now as the history says: what other scans found earlier does not count. */
+  /** Called for each file that now agrees with the history; findings of earlier scans are then outdated. */
   readonly confirm: (path: string) => void
 }
 
 /** Completes scans, and knows the files that the history is ahead of. */
 export interface Ahead {
   /**
-   * Begins a scan. What it returns brings what was found up to the history: `found` gets what the files will be. `false`: the
-   * history was replaced since the scan began, so that any file may have changed, and no batch can be told from what it has.
+   * Starts a scan. The function returned is called after the files were read; it adds to `found` the files that the history has but the
+   * files do not show yet. `false` if the history was replaced since the start: any file may then have changed, and all must be scanned.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
-  /** Whether the last scan found the file as it was before what the history has. */
+  /** Whether the last scan found the file older than the history. */
   readonly has: (path: string) => boolean
 }
 
-/** Paths or revisions of a step. */
-const atATime = 1_024
+/** Number of paths or revisions per step. */
+const atATime = 256
 
-/** Makes the completion of a vault's scans. `viewed`: the last batch whose files this process wrote or found on disk. */
+/** Makes the completion of a vault's scans. `viewed` returns the last batch whose files this process wrote or found on disk. */
 export const makeAhead = (
   history: History,
   { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: (tenant: string, record: MemoryRecord) => Stored }
 ): Ahead => {
   const ahead = new Set<string>()
 
-  /** The last revision of what lies at a path, and of what does not lie there any more. */
+  /** Returns the last revision of the record at a path, or of the record that was last there. */
   const newest = (path: string, file: Found): Place | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Finds the revisions that files do not show yet. Removes from `found` what is gone. To be run at one moment, since scans run side by
-   * side.
+   * Finds the revisions that the files do not show yet, and removes from `found` the files that are gone in the history. Must run without
+   * pauses if other scans may run concurrently.
    */
   function* hidden(since: number, { confirm, found, known }: PendingScan): EventLoop.Steps<ReadonlyArray<Place>> {
     if (ahead.size > 0) { for (const path of found.keys()) ahead.delete(path) }
@@ -293,11 +299,11 @@ export const makeAhead = (
       if (++work % atATime === 0) yield 8 * atATime
     }
     const unseen: Array<Place> = []
-    /** Takes a revision in, unless files show it. */
+    /** Collects a revision unless the files show it. */
     const take = (place: Place): void => {
       const { after, before, gone, id, path, tenant } = place
       const texts = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
-      /** Whether a file is as it was before: absent, or with a text that the history has as an earlier one. */
+      /** Whether a file is as it was before the revision: absent, or with an earlier text of the history. */
       const isBefore = (path: string, file: Found) =>
         file === undefined ? before === null : file.path === path && file._tag === "Entry" && texts.has(file.hash)
       for (const old of gone) {
@@ -310,7 +316,7 @@ export const makeAhead = (
         }
       }
       const isLast = history.newest(tenant, id)?.offset === place.offset
-      if (!isLast || path === null || after === null || before === after) return // the last one is by hand
+      if (!isLast || path === null || after === null || before === after) return // `before === after` marks an edit by hand
       const file = stateOf(path)
       if (file?._tag === "Entry" && file.hash === after) confirm(path)
       else if (isBefore(path, file)) {
@@ -337,7 +343,7 @@ export const makeAhead = (
         const { after, id, path, tenant } = place
         if (history.generation() !== began) return false
         if (Option.isNone(kept)) {
-          // erased by a later batch, which tells what there is now; or damaged, and then the file stays as it is
+          // the line was erased by a later batch, which has the current state; or it is damaged, and then the file stays as found
           if (history.newest(tenant, id)?.offset !== place.offset) return yield* complete(began, since, scan)
           continue
         }
@@ -356,7 +362,7 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // a scan may find files as they were when it began, whatever has landed or another scan has found meanwhile
+      // the batches to compare with are those not landed at the start, since the scan may read files as they were then
       const since = Math.max(viewed(), (history.unlanded()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
       return (scan) => complete(began, since, scan)

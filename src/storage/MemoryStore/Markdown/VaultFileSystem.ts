@@ -1,4 +1,4 @@
-/** The file system of a vault's folder: paths relative to the root, writes that are whole, failures as `MemoryError`. */
+/** The file system of a vault: relative paths, atomic writes, `MemoryError`s. Fenced writes use the turn folder (`Layout.turnOf`). */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -22,46 +22,45 @@ export interface PathStatus {
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-/** The file that a lock is made of. Its failures are `MemoryError`s. */
+/** The file of a lock; its failures are `MemoryError`s. */
 export type LockFile = ExclusiveFile.ExclusiveFile<MemoryError.MemoryError>
 
-/** The folder of a vault. Paths are relative to it. */
+/** The folder of a vault. All paths are relative to it. */
 export interface VaultFileSystem {
-  /** The files and folders of a folder, by name; none where there is no folder. */
+  /** Lists the names of the files and folders in a folder; empty if the folder does not exist. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
-  /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
+  /** Runs an effect unless the file is unchanged; also runs it if that cannot be determined. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
-  /** Whether the file is as it was, told at once, some microseconds; `false` where nobody can tell at once. */
+  /** Whether the file is unchanged, determined synchronously in a few microseconds; `false` if that is not possible. */
   readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
-  /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
+  /** Returns the status of a file, or of the target of a link, and whether the path is a link. Cost for a regular file: one call. */
   readonly status: (path: string) => Io<PathStatus>
-  /** The same, told at once; `undefined` where nobody can. */
+  /** Like `status`, but synchronous; `undefined` if that is not possible. */
   readonly statusNow: (path: string) => PathStatus | undefined
-  /** The first folder on the way to it that is a link: whatever is beyond lies elsewhere. */
+  /** Returns the first folder above the path that is a link, since the path is then outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
-  /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
+  /** Reads a text; `None` if there is no file. Fails with `corrupt` if it is not valid UTF-8. */
   readonly read: (path: string) => Io<Option.Option<string>>
-  /** `path_escape` where there is such a folder: it is not ours to write. */
+  /** Fails with `path_escape` if a folder above the path is a link, since the vault must not write there. */
   readonly within: (path: string) => Io<void>
-  /** The same, and the SHA-256 of the text, hex: of its bytes, which spares encoding it. */
+  /** Like `read`, with the SHA-256 of the bytes, in hex, which saves encoding the text again. */
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
-  /** A sidecar's: what is no UTF-8 is replaced, and whoever asked finds no sense in it. */
+  /** Reads a text of the library's own files; invalid UTF-8 is replaced, and the caller detects the damage. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
-  /** All bytes of a file, whatever they are. `None` where there is no file. */
+  /** Reads all bytes of a file; `None` if there is no file. */
   readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
-  /** The first bytes of a file, at most `length`; bytes that are no UTF-8 are replaced. `None` where there is no file. */
+  /** Reads the first `length` bytes of a file; invalid UTF-8 is replaced. `None` if there is no file. */
   readonly readHead: (path: string, length: number) => Io<Option.Option<string>>
-  /** Reads from a byte on. */
+  /** Reads a text, starting at a byte offset. */
   readonly readFrom: (path: string, offset: number) => Io<string>
-  /** The same, as bytes, `length` of them or to the end; none where there is no file. */
+  /** Reads bytes from an offset, `length` of them or to the end; none if there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
-   * The whole text or the old one, whatever happens: a file beside it, forced to disk and renamed, and the folder forced.
-   * Folders are made on the way. `force: false` leaves the forcing to the system, for what can be made again; `guard` has
-   * the last word before the old text goes. `isFenced` writes the file beside those of this process's turn as a writer
-   * (`begin`): a turn that another process has ended renames nothing any more.
+   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. `force:
+   * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename, and can prevent it by failing. `isFenced` puts
+   * the temporary file in this process's turn folder, so that the rename fails if another process has ended the turn.
    */
   readonly write: (
     path: string,
@@ -69,28 +68,28 @@ export interface VaultFileSystem {
     options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
-  /** Writes bytes over those that stand there; `false` where the file has another inode, so that other bytes stand there. */
+  /** Overwrites bytes in place; `false` if the file has another inode than `ino`, and so other content. */
   readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
-  /** Forces files and folders to disk, each once. What is not there any more needs no forcing. */
+  /** Syncs files and folders, each once; ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
-  /** Name of this process among the writers. */
+  /** Random name of this process among the writers. */
   readonly own: string
-  /** Begins a turn as the writer: fenced writes and removals work from here on. */
+  /** Starts the turn of this process as the writer: creates the turn folder that fenced writes and removals need. */
   readonly begin: Io<void>
-  /** Ends the turn of another process, which may only stand still: what it has in hand gets nowhere. */
+  /** Ends the turn of another process, which may be merely suspended: its fenced writes fail from now on. */
   readonly end: (own: string) => Io<void>
-  /** Made by us and by nobody else; `None` where there is one. */
+  /** Creates a file that only this process can have; `None` if the path is taken. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
-  /** `isFenced`: as `write` has it. */
+  /** Removes a file. `isFenced` has the same effect as in `write`. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
-  /** Removes a file, or a folder with all that is in it. Nothing happens where there is none. */
+  /** Removes a file, or a folder with its contents; does nothing if it does not exist. */
   readonly discard: (path: string) => Io<void>
-  /** `false` where there is nothing to move. */
+  /** Moves a file; `false` if it does not exist. */
   readonly move: (from: string, to: string) => Io<boolean>
-  /** A second name for a file; `false` where the name is taken. */
+  /** Makes a hard link; `false` if the target path is taken. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
-  /** Hints that something in the folder itself may have changed. */
+  /** Emits an event when something in the folder itself may have changed. */
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
@@ -102,7 +101,7 @@ export const make = (
     const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-    let written = 0 // fenced files so far: no two have a name
+    let written = 0 // number of fenced files so far, which makes their names unique
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
     const claim = yield* ExclusiveFile.make({ fs, isFull, isMissing, isTaken }, at(turnOf(own)))
 
@@ -119,7 +118,7 @@ export const make = (
       flag: FileSystem.OpenFlag,
       use: (file: DirectFiles.OpenFile) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
-    /** Opens a file, writes to it where there are bytes, and forces it to disk where that is asked for. */
+    /** Opens a file, writes bytes if there are any, and syncs it if `force` is set. */
     const put = (relative: string, flag: FileSystem.OpenFlag, bytes: Uint8Array, force: boolean) =>
       fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
         ? fs.writeWhole(at(relative), { flag, mode: 0o600, force }, bytes)
@@ -141,7 +140,7 @@ export const make = (
 
     const forceFolder = (relative: string) =>
       put(relative, "r", new Uint8Array(), true).pipe(
-        Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows opens no folder, and journals its renames
+        Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows cannot open folders, and journals renames anyway
       )
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
     const unlessTaken = <A, B, R>(
@@ -153,7 +152,7 @@ export const make = (
         onSuccess: (value) => Effect.succeed(done(value)),
         onFailure: (error) => isTaken(error) ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
-    /** Looks at a path, a link not followed; `undefined` where only the platform can tell. */
+    /** Returns the status of a path without following links; `undefined` if only the platform's service can tell. */
     const linkStat = (relative: string) =>
       fs.linkStatNow ? Effect.succeed(fs.linkStatNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
@@ -164,11 +163,11 @@ export const make = (
             ? canBeReadAsLink(relative)
             : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
-    /** The same by the platform's own means, for a file system that is not Node's. */
+    /** Tells whether a path is a link with the platform's service, for file systems other than Node's. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
       Effect.matchEffect(fs.readLink(at(relative)), {
         onSuccess: () => Effect.succeed(true),
-        // EINVAL: it is there, and no link
+        // EINVAL means that the path exists, and is not a link
         onFailure: (error) =>
           isMissing(error) || ["EINVAL", "UNKNOWN", "ENOTDIR"].some((code) => hasCode(error, code))
             ? Effect.succeed(false)
@@ -209,7 +208,7 @@ export const make = (
       stat,
       status,
       statusNow: (relative) => statusOf(fs.linkStatNow?.(at(relative))),
-      // few steps: every scan does it for every file
+      // few effects, since every scan calls it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
@@ -255,7 +254,7 @@ export const make = (
       bytesFrom: (relative, offset, length) =>
         Effect.map(found(bytesFrom(relative, offset, length), relative), Option.getOrElse(() => new Uint8Array())),
       own,
-      // a folder that is there, and moved away before it is looked at, is reported as missing
+      // retried, because `makeDirectory` fails if the folder exists but is moved away while it is checked
       begin: io(
         Effect.retry(makeFolder(turnOf(own)), { times: 8, while: isMissing }),
         turnOf(own)
@@ -263,7 +262,7 @@ export const make = (
       end: (other) => {
         const ended = `${turnOf(other)}.ended`
         const discard = io(fs.remove(at(ended), { recursive: true, force: true }), turnOf(other))
-        // whoever ended the one before may have died before it was gone
+        // removes the remains of an earlier call that died halfway
         return Effect.zipRight(
           discard,
           Effect.flatMap(
@@ -278,20 +277,20 @@ export const make = (
           ? `${turnOf(own)}/${++written}`
           : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
-        const made = put(temporary, "wx", bytesOf(content), force) // never through a link that lies there
+        const made = put(temporary, "wx", bytesOf(content), force) // "wx" never writes through an existing link
         const rename = fs.rename(at(temporary), at(relative))
         const [before, renamed] = isFenced
           ? [
-            Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // one who had our name, and died, left it
-            // no folder there: it is made then. A turn that was ended says the same, and says it again
+            Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // a dead process with the same name may have left the file
+            // the target folder may be missing, so it is created. If the turn was ended, the second rename fails as well
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
         return io(before, relative).pipe(
           Effect.zipRight(guard),
-          // one who stood still may find its file swept away: what matters then is that it lost its right to it
+          // a process that was suspended may find its temporary file removed; the guard then reports the lost lock instead
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
-          Effect.tapError(() => Effect.option(discard)), // the failure that matters is the first
+          Effect.tapError(() => Effect.option(discard)), // ignores errors, since the first failure is the relevant one
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
         )
       },
@@ -323,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // a file that is there says that our turn was ended
+              // the rename fails although the file exists if the turn was ended
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),
@@ -341,16 +340,16 @@ export const make = (
     }
   })
 
-/** Returns the status where nothing or a file was found; `undefined`: only more calls tell. */
+/** Returns the status if the path is a regular file or does not exist; `undefined` if more calls are needed. */
 const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStatus | undefined =>
   found === "nothing"
     ? nothing
     : found?.isFile() === true
     ? { stat: Option.some({ ...DirectFiles.marksOf(found), type: "File" }), isLink: false }
     : undefined
-/** The status of a path where nothing lies. */
+/** The status of a path that does not exist. */
 export const nothing: PathStatus = { stat: Option.none(), isLink: false }
-/** Whether both statuses are of the same file as it was, or of nothing at all. */
+/** Whether both statuses are of the same unchanged file, or both of no file. */
 export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
   one.isLink === other.isLink &&
   (Option.isSome(one.stat) && Option.isSome(other.stat)
@@ -359,7 +358,7 @@ export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a byte order mark is a part of the text
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a byte order mark is kept as a part of the text
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const text = (location: string, bytes: Uint8Array): Io<string> =>
@@ -374,7 +373,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
       })
   })
 
-/** The platform's message names an absolute path: it stays in the cause. */
+/** Converts an error. The platform's message contains an absolute path, and so is kept only in the cause. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,
@@ -388,7 +387,7 @@ const isReason = (error: PlatformError, reason: string): boolean =>
 const isTaken = (error: PlatformError): boolean => isReason(error, "AlreadyExists")
 const isMissing = (error: PlatformError): boolean => isReason(error, "NotFound")
 const hasCode = (error: PlatformError, code: string): boolean => codeOf(error) === code
-/** Whether a write failed because the disk, or the quota, is full. */
+/** Whether a write failed because the disk or the quota is full. */
 export const isFull = (error: PlatformError | MemoryError.MemoryError): boolean => {
   const { cause } = error
   if (error._tag !== "MemoryError") return hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")

@@ -1,14 +1,14 @@
 /**
- * The manifest makes a folder a vault: the version of its format, and the key with which this vault signs. It stands in two
- * files with a checksum each, so that one of them may be torn, empty, deleted or have a digit turned:
+ * The manifest marks a folder as a vault: it has the version of the format, and the key with which the vault signs. There are two
+ * copies with a checksum each, so that one of them may be incomplete, empty, deleted, or have a wrong digit:
  *
  * ```text
- * .effect-memory/vault.json        {"version":1,"key":"64 hex digits","checksum":"64 hex digits"}
+ * .effect-memory/vault.json        {"version":2,"key":"64 hex digits","checksum":"64 hex digits"}
  * .effect-memory/vault.copy.json   the same
  * ```
  *
- * Files of earlier releases have no checksum and no copy; both are added when they are opened. Where no key is left, or the
- * records were sealed with another, the vault does not open: docs/vault.md says what to do. `"key":"new"` draws a new one.
+ * Vaults of earlier releases have neither checksum nor copy; opening adds both. If no key can be read, or the records were
+ * signed with another key, the vault does not open: see docs/vault.md. `"key":"new"` makes the vault generate a new key.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -26,7 +26,7 @@ import type { Lock } from "./Lock.ts"
 import * as Snapshot from "./Snapshot.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`RevisionReader`), and no checksum here. */
+/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`RevisionReader`), and no checksum in the manifest. */
 const version = 2
 const file = `${hidden}/vault.json`
 const copy = `${hidden}/vault.copy.json`
@@ -35,22 +35,24 @@ const Key = Schema.String.pipe(Schema.pattern(/^[0-9a-f]{64}$/))
 const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
-  /** The folder had records of another key when this one was drawn: that their seals do not hold is no damage. */
+  /**
+   * Set if the folder already had records signed with another key when this key was generated; their invalid signatures are then expected.
+   */
   foreign: Schema.optional(Schema.Literal(true)),
-  /** The way in which notes are read, `Document.Context`; absent in vaults of earlier releases, whose answers stay as they were. */
+  /** The way of reading notes, as in `Document.Context`; absent in vaults of earlier releases, so that their results do not change. */
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
 })
-/** The manifest of a vault: version, key, and the way in which notes are read. */
+/** The manifest of a vault: version, key, and the way of reading notes. */
 export type VaultManifest = typeof VaultManifest.Type
 
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Every manifest that is written was `summed`, so its keys stand in one order. */
+/** Encodes a manifest made by `summed`, so its keys are always in the same order. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
-/** Content of one of the two files. */
+/** The content of one of the two files. */
 type Reading =
   | { readonly _tag: "Absent" }
   | { readonly _tag: "Damaged" }
@@ -58,16 +60,16 @@ type Reading =
   | { readonly _tag: "Renew" }
   | { readonly _tag: "Sound"; readonly manifest: VaultManifest; readonly text: string }
 
-/** A manifest to go on with, and whether both files have it already. */
+/** The manifest to use, and whether both files already have it. */
 interface Decision {
   readonly manifest: VaultManifest
   readonly isWhole: boolean
 }
 
 /**
- * Opens the vault of a folder, or makes it one: the key is drawn once, by whoever comes first. A newer version is
- * `unsupported`, and nothing is touched. A file that is damaged is written anew from the other one. `corrupt` where no key
- * is left though records were sealed, or where the key is not the one that sealed them.
+ * Opens the vault of a folder, or makes the folder a vault; the first process generates the key. A newer version fails with `unsupported`,
+ * and changes nothing. A damaged file is rewritten from the other one. Fails with `corrupt` if there are signed records but no readable
+ * key, or if another key signed them.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -83,7 +85,7 @@ export const open = (
       if (decision?.isWhole) return decision.manifest
       const manifest = decision?.manifest ?? (yield* drawn(fs))
       yield* fs.write(`${hidden}/.gitignore`, "*\n")
-      // the copy first: a reader between the two finds what is there already, or nothing yet
+      // the copy first: a process that reads in between finds the old manifest, or none
       yield* fs.write(copy, encode(manifest))
       yield* fs.write(file, encode(manifest))
       return manifest
@@ -104,7 +106,7 @@ const drawn = (fs: VaultFileSystem) =>
     return summed({ version, key, notes: "whole", ...(records.length > 0 && { foreign: true as const }) })
   })
 
-/** Decides with which manifest to open the vault; `undefined`: a key is to be drawn. */
+/** Decides which manifest to use; `undefined` if a key must be generated. */
 const decide = (
   fs: VaultFileSystem,
   kinds: ReadonlyMap<string, MemoryKind>
@@ -120,7 +122,7 @@ const decide = (
     }
     const [only, ...others] = distinct(sound)
     if (only !== undefined && others.length === 0 && isWhole(summed(only), readings)) {
-      return { manifest: only, isWhole: true } // `confirm` judges it, where nothing else speaks for it
+      return { manifest: only, isWhole: true } // whether it is the right key is checked later by `confirm`, unless the snapshot confirms it
     }
     const judged = yield* Effect.forEach(distinct(sound), (manifest) => {
       const isChecked = manifest.checksum !== undefined
@@ -142,14 +144,11 @@ const decide = (
     return { manifest, isWhole: isWhole(manifest, readings) }
   })
 
-/** Whether both copies of the manifest can be read, and hold exactly this text. */
+/** Whether both files can be read, and have exactly this text. */
 const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boolean =>
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
-/**
- * Fails with `corrupt` where the key of a vault that was opened is not the one that sealed its records. Cost: a few of their
- * files, as a rule.
- */
+/** Fails with `corrupt` if the key of an opened vault is not the one that signed its records. Cost: usually reading a few files. */
 export const confirm = (
   fs: VaultFileSystem,
   { foreign, key }: VaultManifest,
@@ -162,7 +161,7 @@ export const confirm = (
       ({ fits }) => fits ? Effect.void : stranger
     )
 
-/** One manifest per key: of two with the same key, the one with a checksum. */
+/** Returns one manifest per key: of two with the same key, the one with a checksum. */
 const distinct = (manifests: ReadonlyArray<VaultManifest>): ReadonlyArray<VaultManifest> =>
   manifests.filter((one, n) =>
     !manifests.some((other, m) =>
@@ -183,7 +182,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // a version with the checksum of ours is ours, and a digit of it was turned
+      // the checksum is valid for our version number, so only that number was damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
@@ -210,7 +209,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder holds more than what a process leaves that died while it made the vault. */
+/** Whether the hidden folder has more than what a process leaves that died while it made the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),
@@ -229,30 +228,30 @@ const stopped = (why: string) =>
   })
 
 /*
- * Whether a key is the one that sealed a vault's records. A wrong key would turn every record into one of origin `file` and
- * trust 2, and nobody would be told.
+ * Checks whether a key is the one that signed a vault's records. With a wrong key every record would silently become one of origin `file`
+ * and trust 2.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A record's file that says it was sealed. */
+/** A record file with a signature. */
 interface Sealed {
   readonly path: string
   readonly text: string
-  /** Epoch ms. */
+  /** Epoch milliseconds. */
   readonly mtime: number
 }
 
-/** Most files, and most folders, that are looked at. */
+/** Largest number of files, and of folders, that are read. */
 const most = 256
-/** Milliseconds between the time that a record says it was written and that of its file, if nobody has touched it since. */
+/** Largest difference in milliseconds between a record's time of writing and its file's mtime, for a file not changed since. */
 const moment = 2_000
-/** Number of untouched files that have to contradict a key whose checksum holds. */
+/** Number of unchanged files that must contradict a key, if the manifest's checksum is valid. */
 const many = 8
 
 /**
- * Record files that say they were sealed, at most `limit`, of the folders that the library writes to. Reads at most `most`
- * files and lists as many folders, none of them behind a link.
+ * Returns record files with a signature, at most `limit`, from the folders that the library writes to. Reads at most `most` files, lists at
+ * most `most` folders, and follows no links.
  */
 const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray<Sealed>> =>
   Effect.gen(function*() {
@@ -260,7 +259,7 @@ const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray
     const folders = Layout.roots.slice()
     let left = most
     for (let listed = 0; folders.length > 0 && listed < most; listed++) {
-      const folder = folders.pop()! // there is one
+      const folder = folders.pop()! // the loop condition ensures one
       if (yield* available(fs.isLink(folder), true)) continue
       for (const name of yield* available(fs.list(folder), [])) {
         const path = `${folder}/${name}`
@@ -286,26 +285,26 @@ const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArra
   })
 const largest = 262_144
 
-/** Returns `otherwise`, and logs the error, where something cannot be read now: it says nothing about the key. */
+/** Returns `otherwise`, and logs the error, if something cannot be read, since that says nothing about the key. */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 
 interface Verdict {
-  /** Whether a seal holds, or the signature of the snapshot. */
+  /** Whether the signature of a record, or that of the snapshot, is valid. */
   readonly holds: boolean
-  /** Whether nothing speaks against the key. */
+  /** Whether nothing contradicts the key. */
   readonly fits: boolean
-  /** Whether some records were sealed with another key, or edited. */
+  /** Whether some records were edited, or signed with another key. */
   readonly strangers: boolean
 }
 
-/** Number of files that are enough, as a rule. */
+/** Number of files that are usually enough. */
 const few = 4
 
 /**
- * Judges a key by the records. One seal that holds is proof enough. Where none does, the signature of the snapshot decides;
- * else files that were last changed when the library wrote them, since a hand has not edited those: a single one
- * speaks against a key that has no checksum, eight against a key whose checksum holds.
+ * Checks a key against the records. One valid signature is proof enough. If there is none, the signature of the snapshot decides; otherwise
+ * files that were not changed since the library wrote them, so not edited by a person: a single one contradicts a key without a checksum,
+ * eight contradict a key whose checksum is valid.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -1,7 +1,6 @@
 /**
- * The vault as this process knows it: files, rows, indexes, and the files that are no record. A scan of the folder makes
- * it current and says what has changed; nothing but a scan, or a write of ours, takes a row away. Files, claims and indexes
- * change together or not at all.
+ * The state of a vault in this process: its files, rows and indexes, and the files that are not records. A scan of the folder makes it
+ * current, and returns what changed. Only a scan or our own write removes a row. Files, claims and indexes always change together.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -27,7 +26,7 @@ import type { VaultFileSystem } from "./VaultFileSystem.ts"
 export interface News {
   readonly tenant: string
   readonly event: Event
-  /** File of the record before. */
+  /** The record's file before the change. */
   readonly was?: Entry | undefined
 }
 
@@ -36,60 +35,62 @@ export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * Files that changed since the last snapshot, as they are now; the library's own rows, which no snapshot has, are not among
-   * them. A saved snapshot takes out what it saved.
+   * Files that changed since the last snapshot, as they are now. Excludes the library's own rows, which snapshots do not contain. Saving a
+   * snapshot removes the files that it saved.
    */
   readonly changed: Map<string, Found>
-  /** Every path that claims the id. */
+  /** Returns every path whose file has this id. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
-  /** The error for which a path, or a folder above it, cannot be looked at at present. */
+  /** Returns the error because of which a path, or a folder above it, cannot be read at present. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
-  /** Whether anything cannot be looked at at present. */
+  /** Whether anything cannot be read at present. */
   readonly isTroubled: () => boolean
-  /** The error for which the file at a path is no record, or keeps its last good revision; `undefined` where there is none. */
+  /**
+   * Returns the error because of which the file at a path is not a record, or keeps its last good revision; `undefined` if there is none.
+   */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Takes in what we wrote, which the next scan holds against its file. `undefined`: we removed the file. */
+  /** Adds a file that we wrote; the next scan checks it. `undefined` if we removed the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
-  /** Takes an entry of the snapshot in, before the first scan. Says nothing of it to anybody. */
+  /** Adds an entry of the snapshot, before the first scan. Publishes nothing. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
-  /** Looks at every file. Cost: a `stat` each, and a read of those that changed and of a sample of the others. */
+  /** Scans every file. Cost: a `stat` of each, and reading the changed ones and a sample of the others. */
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
-  /** The last good revision of a file that cannot be looked at; `undefined` where the history lost it, too. */
+  /** Returns the last good revision of a file that cannot be read; `undefined` if the history does not have it either. */
   readonly lastGood: (
     place: Place,
     damage: MemoryError.MemoryError
   ) => Effect.Effect<Entry | undefined, MemoryError.MemoryError>
-  /** Looks at the files at these paths. */
+  /** Scans the files at these paths. */
   readonly scanPaths: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
 
 const concurrency = 32
-/** Files after which the event loop turns: a scan of one that is as it was takes some microseconds. */
-const perTurn = 512
-/** Paths after which it turns where none is looked at. */
-const atATime = 16_384
+/** Number of files between two turns of the event loop; checking an unchanged file takes a few microseconds. */
+const perTurn = 256
+/** Number of paths between two turns of the event loop, if no file is accessed. */
+const atATime = 4_096
 
-/** Settings of a vault's state. */
+/** The settings of a vault's state. */
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Begins a scan, and completes what it found. */
+  /** Starts a scan; returns the function that completes it. */
   readonly ahead: Ahead["begin"]
 }
 
-/** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
+/** Makes the state of a vault; it is empty until a scan, `set` or `restore`. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new Map<string, Entry | Bad>()
-  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // the files that claim one id of a tenant, the best first
+  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // files with the same id, by tenant and id, the best first
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
-  /** Time, by `epoch`, from when on a file that was seen or written is known to be as it is. */
+  /** Logical time (`epoch`) at which each file was last read or written; older findings about it are outdated. */
   const touched = new Map<string, number>()
-  /** Time from when on every file is known to be as it is: the beginning of the last scan of all of them. */
+  /** Logical time of the start of the last full scan; older findings about any file are outdated. */
   let seen = 0
   const changed = new Map<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -131,7 +132,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => settle(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** The best of those who claim the id of `one`, now that `path` is `next`. */
+  /** Updates the files that claim the id of `one` after `path` has become `next`, and returns the best of them. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new Map<MemoryId, ReadonlyArray<Entry>>()
@@ -152,16 +153,16 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** A file that is held against its `stat` of before, and not read: what most are at most scans. */
-  const heldAgainst = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
+  /** Returns a file of which only the `stat` needs checking, not the content: the usual case. `undefined` for any other file. */
+  const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
       ? known
       : undefined
   }
-  /** Puts into `found` what lies at the path, unless it is as it was. */
+  /** Adds the file at a path to `found`, unless it is unchanged. */
   const inspect = (path: string, scan: Scan, { found, times }: Findings) => {
-    const known = heldAgainst(path, scan)
+    const known = fileForStatCheck(path, scan)
     const anew = () => {
       times.set(path, ++epoch)
       return Effect.map(examined(path, scan.listed.has(path)), (file) => void found.set(path, file))
@@ -169,7 +170,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return known === undefined ? anew() : fs.ifChanged(path, known.stat, anew)
   }
   const reader = FileReader.make(fs, history, context, { entry, file: (path) => files.get(path), rowOf })
-  /** A file that cannot be read now is not a file that is gone: it is as it was last. */
+  /** Reads a file. If it cannot be read now, it keeps its last state, since it is not gone. */
   const examined = (path: string, listed: boolean): Effect.Effect<Found> =>
     reader.examine(path, listed).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
@@ -187,20 +188,20 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     Effect.gen(function*() {
       const left: Array<string> = []
       yield* EventLoop.forEach(paths, perTurn, (path) => {
-        const known = heldAgainst(path, scan)
+        const known = fileForStatCheck(path, scan)
         if (known === undefined || !fs.isAsBefore(path, known.stat)) left.push(path)
       })
       let next = 0
-      const lane = Effect.whileLoop({
+      const worker = Effect.whileLoop({
         while: () => next < left.length,
-        body: () => inspect(left[next++]!, scan, findings), // the loop stays within `left`
+        body: () => inspect(left[next++]!, scan, findings), // the loop condition keeps the index within `left`
         step: () => undefined
       })
-      yield* Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
+      yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber per file would cost more
     })
   /**
-   * Finds the notes that moved: where one is gone, looks for files that nobody knows yet, anywhere and once more, since a
-   * file may have moved to where this scan had been already.
+   * Detects moved notes. If a note is gone, lists all files again to find new ones, since the note may have moved to a folder that this
+   * scan had already listed.
    */
   const followMoves = (findings: Findings, { isFirst }: Scan) =>
     Effect.gen(function*() {
@@ -241,16 +242,16 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       const news: Array<News> = []
       const settle = (path: string) => {
         const at = times.get(path) ?? began
-        if (Math.max(touched.get(path) ?? 0, seen) > at) return // seen, or written, later than by this scan
+        if (Math.max(touched.get(path) ?? 0, seen) > at) return // a later scan or write has newer information
         news.push(...set(path, found.get(path), at))
       }
-      // a record that moved is there before it is gone
+      // moved records first, so that the new file of a record is set before the old one is removed
       const order = new Set(moved.map(({ path }) => path))
       yield* EventLoop.forEach(paths, atATime, (path) => {
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      const stretch = scan.isFirst ? 256 : Infinity // later, readers see all of it at once
+      const stretch = scan.isFirst ? 64 : Infinity // only the first scan may pause; later, readers must see all changes at once
       yield* EventLoop.forEach(order, stretch, settle)
       if (scan.isWhole) seen = Math.max(seen, began)
       return news
@@ -322,30 +323,30 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
 
 const none: ReadonlyArray<Entry> = []
 
-/** A scan of files. */
+/** The parameters of a scan. */
 interface Scan {
-  /** Files that were come by from the root, with no link on the way. */
+  /** Files listed from the root, so that no folder above them is a link. */
   readonly listed: ReadonlySet<string>
-  /** Files that are read though they seem to be as they were. */
+  /** Files to read although they seem unchanged. */
   readonly sampled: ReadonlySet<string>
-  /** Nobody reads yet: what was found may be taken in with pauses. */
+  /** Whether there are no readers yet, so that findings may be applied with pauses. */
   readonly isFirst: boolean
-  /** It is a scan of every file. */
+  /** Whether the scan covers every file. */
   readonly isWhole: boolean
 }
-/** The findings of a scan so far: files, and the time, by `epoch`, from when on each is known to be as it was found. */
+/** The findings of a scan so far: files, and the logical time (`epoch`) at which each was read. */
 interface Findings {
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
 }
 const named: Scan = { listed: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
 
-/** Orders two files with one id: the one at its canonical place first, then the one we signed, then the later revision. */
+/** Orders two files with one id: the one at its canonical path first, then the one we signed, then the later revision. */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||
   b.row.record.revision - a.row.record.revision || (a.path < b.path ? -1 : 1)
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 
-/** The tenant in whose folder a file lies, whatever its text says. */
+/** Returns the tenant in whose folder a file is, regardless of its text. */
 const tenantOf = (path: string): string => Layout.idOf(Layout.parsePath(path).tenant ?? "default") ?? "default"

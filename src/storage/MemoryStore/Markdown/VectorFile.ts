@@ -1,16 +1,16 @@
 /**
- * A tenant's vectors of one model in one file: rows of a fixed size, which the holder of the lock appends.
+ * The vectors of one tenant and model in one file: rows of a fixed size, which the holder of the lock appends.
  *
  * ```text
- * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to 4 bytes
- * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        again and again
+ * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
+ * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        repeated
  * ```
  *
- * The default tenant's files lie in `vectors`, those of every other tenant in a folder below it. A file whose header names
- * no tenant was written by an earlier version and holds the vectors of all tenants: it is divided when its model is first
- * asked for, and each tenant gets the vectors of its own texts.
+ * The files of the default tenant are in `vectors`, those of every other tenant in a folder below it. A file whose header has no
+ * tenant was written by an earlier version and contains the vectors of all tenants: it is divided when its model is first used,
+ * and each tenant gets the vectors of its own texts.
  *
- * A cache: a row that is torn or whose checksum does not hold is passed over, and its text is embedded again.
+ * The file is a cache: a row that is incomplete or has a wrong checksum is skipped, and its text is embedded again.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -28,13 +28,13 @@ type Row = readonly [hash: string, vector: Float32Array]
 
 const folder = `${hidden}/vectors`
 const folderOf = (tenant: string) => tenant === defaultTenant ? folder : `${folder}/tenants/${segmentOf(tenant)}`
-/** A name for each model, however it is written: `segmentOf` takes two spellings of a letter for one. */
+/** Returns the path of a model's file. Names that differ only in Unicode form get different files, which `segmentOf` alone would not do. */
 const fileOf = (tenant: string, model: string) =>
   `${folderOf(tenant)}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
 const defaultTenant = "default"
 
 const Header = Schema.parseJson(Schema.Struct({
-  /** Absent in a file of an earlier version, which holds the vectors of all tenants. */
+  /** Absent in a file of an earlier version, which contains the vectors of all tenants. */
   tenant: Schema.optional(Schema.String),
   model: Schema.String,
   dimensions: Schema.Int.pipe(Schema.positive())
@@ -42,14 +42,14 @@ const Header = Schema.parseJson(Schema.Struct({
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
-/** The byte up to which a file has been read, and its `stat` then. */
+/** The offset up to which a file has been read, and its `stat` at that time. */
 interface Position extends Omit<Stat, "born"> {
   readonly offset: number
 }
 
 /**
- * Makes the vector backend of a vault. `exclusive` keeps other writers out; a caller of `retain` holds it already. `texts` returns
- * the hashes of each tenant's texts.
+ * Makes the vector backend of a vault. `exclusive` runs an effect with the lock held; a caller of `retain` already holds it. `texts`
+ * returns the hashes of each tenant's texts.
  */
 export const make = (
   fs: VaultFileSystem,
@@ -58,10 +58,10 @@ export const make = (
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
 ): VectorBackend => {
   const positions = new Map<string, Position>()
-  /** Models whose file still holds the vectors of all tenants. */
+  /** Models whose file still contains the vectors of all tenants. */
   const undivided = new Set<string>()
   const looked = new Set<string>()
-  /** Neither the folder nor the file is a link. */
+  /** Fails if the folder or the file is a link. */
   const within = (path: string) => fs.within(`${path}/`)
 
   const catchUp = (tenant: string, model: string): Io<void> =>
@@ -71,7 +71,7 @@ export const make = (
       const known = positions.get(path)
       const stat = Option.getOrUndefined(yield* fs.stat(path))
       if (stat === undefined) {
-        if (known !== undefined) embeddings.retain(() => false, model) // purged there, or thrown away
+        if (known !== undefined) embeddings.retain(() => false, model) // another process purged the vectors, or a person deleted the file
         positions.delete(path)
         return
       }
@@ -90,7 +90,7 @@ export const make = (
         ? { end: 0, rows: [] }
         : rowsIn(bytes, dimensions, isGrown ? 0 : headOf({ tenant, model, dimensions }).length)
       if (!isGrown) {
-        // another process erased what is not there, and may have begun anew
+        // another process erased the missing vectors, and may have started the file anew
         const left = new Set(embeddings.dimensions(model) === dimensions ? rows.map(([hash]) => hash) : [])
         embeddings.retain((hash) => left.has(hash), model)
       }
@@ -103,7 +103,7 @@ export const make = (
       ? fs.remove(fileOf(tenant, model), { force: false })
       : fs.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
 
-  /** Divides the file of all tenants into one for each. Removes the old file last, so a crash on the way loses nothing. */
+  /** Divides the file of all tenants into one file for each. Removes the old file last, so that a crash loses nothing. */
   const divide = (model: string): Io<void> =>
     Effect.gen(function*() {
       const path = fileOf(defaultTenant, model)
@@ -111,7 +111,7 @@ export const make = (
       if (Option.isNone(yield* fs.stat(path))) return
       const bytes = yield* fs.bytesFrom(path, 0)
       const header = Option.getOrUndefined(headerOf(bytes))
-      if (header === undefined || !isUndivided(bytes, model)) return // another process has divided it already
+      if (header === undefined || !isUndivided(bytes, model)) return // another process has already divided it
       const { rows } = rowsIn(bytes, header.dimensions, headOf(header).length)
       const own = new Map(texts())
       for (const [tenant, hashes] of own) {
@@ -152,7 +152,7 @@ export const make = (
             if (!name.endsWith(".vec")) continue
             yield* within(path)
             const header = Option.getOrUndefined(headerOf(yield* fs.bytesFrom(path, 0, headerSize)))
-            // a file without a tenant holds the vectors of all: `follow` divides it
+            // a file without a tenant contains the vectors of all; `follow` divides it
             if (header !== undefined && (header.tenant ?? tenant) === tenant) found.add(header.model)
           }
         }
@@ -174,7 +174,7 @@ export const make = (
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
             yield* fs.append(path, body(fresh))
           } else {
-            // the file has a torn row or another format: it is rewritten from the vectors in memory
+            // the file has an incomplete row or another format, so it is rewritten from the vectors in memory
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
           }
           yield* catchUp(tenant, model)
@@ -200,7 +200,7 @@ export const make = (
             }
             const owner = header?.tenant
             if (header === undefined || owner === undefined || fileOf(owner, header.model) !== path) {
-              yield* fs.remove(path, { force: false }) // an unreadable or unfinished file may hold the erased vector, too
+              yield* fs.remove(path, { force: false }) // an unreadable or unfinished file may contain the erased vector, too
               continue
             }
             if (owner !== tenant) continue
@@ -217,7 +217,7 @@ export const make = (
   }
 }
 
-/** Bytes within which the header of a file ends. */
+/** Number of bytes within which the header of a file ends. */
 const headerSize = 8_192
 
 const headerOf = (bytes: Uint8Array) => {
@@ -225,7 +225,7 @@ const headerOf = (bytes: Uint8Array) => {
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-/** Whether the bytes are a file of the model whose header names no tenant. */
+/** Whether the bytes are a file of the model without a tenant in its header. */
 const isUndivided = (bytes: Uint8Array, model: string): boolean =>
   Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
 
@@ -238,7 +238,7 @@ const headOf = ({ dimensions, model, tenant }: typeof Header.Type): Uint8Array =
 }
 
 const body = (rows: ReadonlyArray<Row>): Uint8Array => {
-  const words = 9 + rows[0]![1].length // there is one row at least
+  const words = 9 + rows[0]![1].length // there is at least one row
   const all = new Uint8Array(rows.length * words * 4)
   const view = new DataView(all.buffer)
   rows.forEach(([hash, vector], i) => {
@@ -261,14 +261,14 @@ const print = (tenant: string, model: string, rows: ReadonlyArray<Row>): Uint8Ar
 
 const sizeOf = (header: typeof Header.Type, rows: number) => headOf(header).length + rows * (9 + header.dimensions) * 4
 
-/** Returns the dimensions in the header; `undefined` if the file is not of this tenant and model. */
+/** Returns the dimensions in the header; `undefined` if the file is of another tenant or model. */
 const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number | undefined =>
   Option.match(headerOf(bytes), {
     onNone: () => undefined,
     onSome: (header) => header.tenant === tenant && header.model === model ? header.dimensions : undefined
   })
 
-/** Those that begin at `from` and one after the other; where the last whole one ends. */
+/** Returns the valid rows from offset `from` on, without damaged ones, and the offset at which the last complete row ends. */
 const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   const rows: Array<Row> = []
   const words = 9 + dimensions
@@ -282,7 +282,7 @@ const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   return { rows, end: at }
 }
 
-/** FNV-1a over the row's 32-bit words but its own (Fowler, Noll, Vo). */
+/** FNV-1a hash (Fowler, Noll, Vo) over the 32-bit words of a row, except the checksum itself. */
 const checksum = (view: DataView, at: number, words: number): number => {
   let hash = 0x811c9dc5 | 0
   for (let n = 0; n < words; n++) if (n !== 8) hash = Math.imul(hash ^ view.getInt32(at + n * 4, true), 0x01000193)

@@ -1,4 +1,4 @@
-/** Plans a write: the revisions of one record, its file, and what was there, after the file was held against what is known. */
+/** Plans the write of one record: its revisions, its new file, and its files before. First checks the current file for edits. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -21,31 +21,31 @@ import { type News, type VaultState } from "./VaultState.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Parts of a vault that a write works with. */
+/** The parts of a vault that a write uses. */
 export interface Dependencies {
   readonly fs: VaultFileSystem
   readonly state: VaultState
   readonly history: History
   readonly context: Document.Context
-  /** Tells what a scan found, while the lock is held. */
+  /** Publishes and records what a scan found, while the lock is held. */
   readonly heard: (status: Io<ReadonlyArray<News>>) => Io<void>
 }
 
-/** The writes of one record. */
+/** The planned writes of one record. */
 export interface WritePlan {
-  /** Revisions, at least one; the last has the file. */
+  /** Revisions, at least one; the last one has the file. */
   readonly parts: ReadonlyArray<Part>
-  /** The entry of the state afterwards; `undefined`: no file. */
+  /** The entry of the state afterwards; `undefined` if there is no file. */
   readonly entry: Entry | undefined
-  /** Files that go. */
+  /** Files to remove. */
   readonly gone: ReadonlyArray<string>
-  /** The text to write; `undefined` where no file is written. */
+  /** The text to write; `undefined` if no file is written. */
   readonly content: string | undefined
-  /** All these files before. */
+  /** All of these files as they were before. */
   readonly before: ReadonlyArray<readonly [path: string, was: FileBefore]>
 }
 
-/** A file before a batch. `content` is what was read after the status; `null`: no file. */
+/** A file before a batch. `content` was read after the status; `null` if there was no file. */
 export interface FileBefore {
   readonly status: PathStatus
   readonly content: Uint8Array | string | null
@@ -53,7 +53,7 @@ export interface FileBefore {
 /** Files before a batch, by path. */
 export type Before = ReadonlyMap<string, FileBefore>
 
-/** The files that are not as they were when the batch was planned. Cost: the status of each, without a fiber where the platform allows it. */
+/** Returns the files that have changed since the batch was planned. Cost: the status of each; synchronous if the platform allows it. */
 export const changedSince = (
   fs: VaultFileSystem,
   before: Iterable<readonly [path: string, was: FileBefore]>
@@ -66,7 +66,7 @@ export const changedSince = (
     return changed
   })
 
-/** A plan whose files were put back since, as it would be planned now, but for those that a hand changed. */
+/** Updates a plan whose files were rolled back since: takes their new status, except for files that a person has edited. */
 export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =>
   Effect.map(
     Effect.forEach(plan.before, ([path, was]) =>
@@ -81,7 +81,10 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
     (before) => ({ ...plan, before })
   )
 
-/** Plans the writes of one record, at least one. `conflict` where the file or the record moved on; `corrupt` where it is damaged. */
+/**
+ * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed, with `corrupt` if the file is
+ * damaged.
+ */
 export const make = (
   { context, fs, heard, history, state }: Dependencies,
   tenant: string,
@@ -91,7 +94,7 @@ export const make = (
   Effect.gen(function*() {
     const current = state.entry(tenant, id)
     const paths = state.paths(tenant, id)
-    const expected = writes[0]!.revision // there is one write at least
+    const expected = writes[0]!.revision // there is at least one write
     const last = writes.at(-1)!.next
     if (current?.damage && last && !last.forgotten) {
       return yield* MemoryError.make("corrupt", {
@@ -122,7 +125,7 @@ export const make = (
     const note = yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
       ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* taken(fs, note.path)))
-        ? note.path // a note keeps the name that its owner gave it, also when it comes back
+        ? note.path // a note keeps the name that its author chose, even when it is restored
         : current && id === Layout.noteId(current.path) && isSameScope(current.row.record, last.record)
         ? current.path
         : Layout.pathOf(tenant, last.record.scope, id)
@@ -156,7 +159,7 @@ export const make = (
     const before: Array<WritePlan["before"][number]> = []
     for (const at of path === undefined ? paths : [path, ...gone]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
-      // a path that no file claims is not taken: that was looked at above
+      // a path that no file claims is free, as checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
       const content = isRead
         ? text.value.text
@@ -167,15 +170,15 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // a note that was only found so far has no history, and a line may be damaged, or lost to a compaction since: what the
-    // file has comes first
+    // a note that was only found has no line in the history, and its line may be damaged or lost in a compaction; the content of the file
+    // is then appended first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
-    // the last of many revisions in one batch are kept, and an erasure among them erases what was before
+    // drops all but the last revisions of a large batch, and keeps erasures, since each erases everything before it
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,
@@ -208,15 +211,18 @@ export const make = (
         ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break after the body
       }
       : undefined
-    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // an author's file that says it already stays
+    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // an unchanged author's file stays
     return { parts: [...first, ...parts], entry, gone, content: isWritten ? content : undefined, before }
   })
 
-/** Whether files are purged that a snapshot may have, be it of notes without a history. */
+/** Whether a plan purges files that a snapshot may contain, even of notes without a history. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ gone, parts }) => parts.at(-1)?.record === null && gone.some((path) => !Layout.isInternal(path)))
 
-/** The text of a record for the file at `path`: of its author's file as the history has it, and else printed in our form. */
+/**
+ * Returns the text of a record for the file at `path`: the author's text if the history has it for this path, else the record printed in
+ * our format.
+ */
 export const print = (
   context: Document.Context,
   path: string,
@@ -227,16 +233,16 @@ export const print = (
     ? Effect.succeed(Frontmatter.framed(frame, record.body))
     : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
 
-/** A note whose file has a name of its owner's choosing: its file, or the one that went, and the record that it was read as. */
+/** A note whose file name its author chose: its file or last known text, and the record that was read from it. */
 interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether the text is its author's. Default: it is in our form, since an earlier release wrote it. */
+  /** Whether its author maintains the text. If not, it is in our format, because an earlier release wrote it. */
   readonly isAuthors: boolean
 }
 
-/** The note that a record is; `undefined` where its file has a name that we gave it, or is Deuz's. */
+/** Returns the note of a record; `undefined` if the file has a name of ours, or is one of Deuz. */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
   tenant: string,
@@ -266,8 +272,8 @@ const noteOf = (
   })
 
 /**
- * The author's text for the next revision: of a revision that is restored the bytes that it had, and else the text with the
- * change in it. `invalid_draft` where the text has no place for the change.
+ * Returns the author's text for the next revision: if a revision is restored, exactly its text; otherwise the current text with the change
+ * applied. Fails with `invalid_draft` if the change cannot be applied to the text.
  */
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {
@@ -293,14 +299,14 @@ const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
 /*
- * Writes the file of a revision whose writer died after the history had it. Only a file that is absent, torn or as it was
- * is written or removed; any other text came from a hand or a checkout, and is the next revision.
+ * Completes a revision that is in the history, but whose writer died. Only a file that is missing, incomplete or still the old one is
+ * written or removed. Any other text was edited by hand or checked out by git, and becomes the next revision.
  */
 
 /** Prints the text of a record for the file at `path`. */
 export type Print = (path: string, tenant: string, kept: WrittenRevision) => Io<string>
 
-/** `litter`: revisions that the same batch erased. For the holder of the lock. */
+/** Writes or removes the files of one revision. `litter` has the revisions that the same batch erased. Needs the lock. */
 export const writeFiles = (
   fs: VaultFileSystem,
   history: History,
@@ -310,12 +316,12 @@ export const writeFiles = (
 ): Io<void> =>
   Effect.gen(function*() {
     const { after, before, forgotten, gone, id, path, tenant } = place
-    if (path !== null && before === after) return // an edit by hand: it came from the file
-    if (history.newest(tenant, id)?.batch !== place.batch && !isErasure(history, place)) return // a later batch says more
+    if (path !== null && before === after) return // an edit by hand, whose content came from the file
+    if (history.newest(tenant, id)?.batch !== place.batch && !isErasure(history, place)) return // a later batch has newer content
     const known = new Set([before, ...[...history.places(tenant, id), ...litter].map((old) => old.after)])
     const status = (at: string) =>
       Effect.gen(function*() {
-        if (!Layout.isRecord(at) || Option.isSome(yield* fs.linkAbove(at))) return undefined // not ours to write
+        if (!Layout.isRecord(at) || Option.isSome(yield* fs.linkAbove(at))) return undefined // outside of the vault, so not written
         const stat = yield* fs.stat(at)
         if (Option.exists(stat, ({ type }) => type !== "File")) return undefined
         const bytes = yield* fs.readBytes(at)
@@ -340,12 +346,12 @@ export const writeFiles = (
 const isErasure = (history: History, { id, path, tenant }: Place): boolean =>
   path === null && history.newest(tenant, id) === undefined
 
-/** Whether a file is what power loss leaves of one that was never forced to disk. */
+/** Whether a file looks like an unsynced file after a power loss: empty, or with zero bytes. */
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Puts back the files before a batch, but for files that were not written yet, or were changed since. `places`: what the
- * batch wrote; it removed the files that have none.
+ * Restores the files as they were before a batch, except files that were not written yet, or were changed since. `places` are the revisions
+ * that the batch wrote; `before` files without a place were removed by it.
  */
 export const rollBack = (
   fs: VaultFileSystem,

@@ -1,6 +1,6 @@
 /**
- * The rows of a branch and of the store below it, as one index for each tenant, made when it is first asked for.
- * Each later call reads what was written below since the last one, and what the branch has written or given up.
+ * The rows of a branch merged with those of its base store, as one index per tenant, built when first needed. Each later call reads only
+ * the rows that changed since the last call, in the base store or in the branch.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -21,41 +21,43 @@ import * as Reads from "../internal/Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The rows of the branch, the store below, and the kinds and analyzer in force. */
+/** The rows of the branch, the base store, and the configured kinds and analyzer. */
 export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer"> {
-  /** The store below, whose vectors are used. */
+  /** The base store, whose vectors are used. */
   readonly below: Pick<Service, "vectors">
   readonly reader: Reader
-  /** Returns the rows of the branch in a tenant. */
+  /** Returns the rows that the branch has of a tenant. */
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
 }
 
-/** The rows of a branch and of the store below, merged by tenant. */
+/** The rows of a branch and of its base store, merged by tenant. */
 export interface MergedRows {
-  /** The index of a tenant, current. Cost: what changed since the last call; where that is not known, all rows. */
+  /**
+   * Returns the current index of a tenant. Cost: the rows that changed since the last call; if the base store cannot tell which, all rows.
+   */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
-  /** Marks rows to be read again, since the branch has written them or given them up. */
+  /** Marks rows to be read again, because the branch has written or dropped them. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
-  /** Streams the tombstones of the store below. */
+  /** Streams the tombstones of the base store. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
-  /** Vectors of the branch, and those of the store below that were asked for; `undefined` if the store below has none. */
+  /** The vectors of the branch, and those of the base store that were read; `undefined` if the base store has none. */
   readonly vectorBackend: VectorBackend | undefined
 }
 
 /** The merged rows of one tenant. */
 interface Tenant {
   readonly tenantIndex: TenantIndex.TenantIndex
-  /** Mark of the store below up to which the tenant index has its rows. */
+  /** Mark of the base store's changes up to which the tenant index is current. */
   mark: Mark | undefined
-  /** Rows to be looked up again, whatever the store below says of them. */
+  /** Rows to read again, even if the base store does not report them as changed. */
   stale: Set<MemoryId>
-  /** Hashes of texts whose vectors the store below may have, by model. */
+  /** Hashes of texts, by model, whose vectors are still to be read from the base store. */
   readonly wanted: Map<string, Set<string>>
 }
 
 const pageSize = 1_000
 
-/** Makes merged rows without a tenant; each is read when it is first asked for. */
+/** Makes merged rows; each tenant is read when first needed. */
 export const make = (options: Options): MergedRows => {
   const { below, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
@@ -77,7 +79,7 @@ export const make = (options: Options): MergedRows => {
         yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
         prune(tenant, fresh.tenantIndex)
-        // not kept where empty: callers could ask for any number of tenants
+        // an empty index is not cached: callers could ask for any number of tenants
         if (fresh.mark === undefined || fresh.tenantIndex.size() === 0) tenants.delete(tenant)
         return fresh
       }
@@ -87,12 +89,12 @@ export const make = (options: Options): MergedRows => {
       if (ids.size > 0) yield* refresh(tenant, known, Array.from(ids))
       return known
     }).pipe(
-      // a failed start is given up, and begun anew
+      // a failure may leave the index incomplete, so it is built anew
       Effect.onExit((exit) => Effect.sync(() => exit._tag === "Failure" && tenants.delete(tenant))),
       locks.withLock(tenant)
     )
 
-  /** Drops the vectors of texts that no record has any more: they may have been purged below. */
+  /** Drops the vectors of texts that no record has any more; their records may have been purged from the base store. */
   const prune = (tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
     const vectors = embeddings(tenant)
     if (vectors.size === 0) return
@@ -100,7 +102,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Sets each row as the branch has it, else as it stands below. */
+  /** Sets each row to that of the branch, else to that of the base store. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
@@ -117,7 +119,7 @@ export const make = (options: Options): MergedRows => {
       }
     })
 
-  /** Reads the vectors that the store below has for the texts of a tenant. Those not made yet are asked for again. */
+  /** Reads the vectors of a tenant's texts from the base store. Vectors that it does not have yet are requested again next time. */
   const follow = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       if (Option.isNone(below.vectors)) return
@@ -157,7 +159,7 @@ export const make = (options: Options): MergedRows => {
   }
 }
 
-/** Streams the ids of all records below, or of all tombstones, by the page. */
+/** Streams the ids of all records of the base store, or of all its tombstones, page by page. */
 const idsBelow = (
   reader: Reader,
   tenant: string,
@@ -178,26 +180,29 @@ const idsBelow = (
     (page) => page.map(({ id }) => id)
   )
 
-/** One record in a branch. */
+/** The state of one record in a branch. */
 export interface Row {
-  /** The row below when the branch first wrote the record; `undefined`: it was not there. */
+  /** Row of the base store when the branch first wrote the record; `undefined` if there was none. */
   readonly base: Stored | undefined
-  /** Whether the branch has purged the record: its past below is out of sight. */
+  /** Whether the branch has purged the record, so that its revisions in the base store are hidden. */
   readonly cut: boolean
-  /** Revisions of the branch, newest first; none: the record is gone. */
+  /** Revisions made in the branch, newest first; empty if the record was purged. */
   readonly revisions: ReadonlyArray<Stored>
 }
 
-/** Returns the row after a write; `undefined`: the branch has no part in the record any more. */
+/** Returns the row after a write; `undefined` if the branch need not keep a row any more. */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
   return row.base && { base: row.base, cut: true, revisions: [] }
 }
 
-/** Returns the revision of the record in the branch; 0: it is absent. */
+/** Returns the record's revision number in the branch; 0 if it does not exist. */
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
-/** Returns what a commit applies: nothing for a record that came and went, or that belongs to an instruction file. */
+/**
+ * Returns the mutations of a commit: none for a record that was created and forgotten in the branch, or that belongs to an instruction
+ * file.
+ */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, cut } = row
   const stood = base && !base.forgotten ? base.record : undefined
@@ -218,7 +223,7 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
   ]
 }
 
-/** Returns the provenance of a commit: the origin that its records share, else `pipeline`; the worst of their trust. */
+/** Returns the provenance of a commit: the origin that its records share, else `pipeline`; and the worst of their trust values. */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {
     const live = isInstructions(row) ? undefined : liveAt(row, now)
@@ -240,7 +245,7 @@ export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
-/** Whether an update can turn one record into the other. */
+/** Whether an update can turn the first record into the second. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&

@@ -1,6 +1,6 @@
 /**
- * Checks again and again whether a standby has replayed all that the primary's log had at a recent time. For `staleness` from that
- * time on, reads may go to the standby. After a write of this process they go to the primary until the standby has it.
+ * Checks repeatedly whether a standby has replayed the primary's log up to a recent moment. From that moment, reads may go to the standby
+ * for `staleness`. After a write of this process, reads go to the primary until the standby has the write.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -16,20 +16,23 @@ export type Ask = (
   parameters: ReadonlyArray<string>
 ) => Effect.Effect<ReadonlyArray<ReadonlyArray<unknown>>, MemoryError>
 
-/** Number of looks within `staleness`, and the longest pause between two, in milliseconds: soon after a write reads go back. */
+/**
+ * Number of checks within `staleness`, and the longest pause between two, in milliseconds. Short, so that soon after a write reads go to
+ * the standby again.
+ */
 const looks = 4
 const farthest = 500
 
-/** The state of the standby when it was last current. */
+/** The result of the last check that found the standby current. */
 interface Known {
   /** Time until which the standby may be read. */
   readonly until: number
-  /** Number of this process's writes that the standby has. */
+  /** Number of this process's writes that the standby has replayed. */
   readonly writes: number
   readonly history: string | undefined
 }
 
-/** Follows the standby until the scope closes. Cost: a statement on the primary for each look, and on the standby one or more. */
+/** Checks the standby until the scope closes. Cost of a check: one statement on the primary, and one or more on the standby. */
 export const follow = (
   primary: Ask,
   standby: Ask,
@@ -39,13 +42,13 @@ export const follow = (
   Effect.gen(function*() {
     const limit = Duration.toMillis(staleness)
     const pause = sleepLive(Math.min(farthest, limit / looks))
-    const clock = Clock.make() // not the clock in force: a server's log goes on whatever that says
+    const clock = Clock.make() // the real clock, since servers do not follow a TestClock
     let writes = 0
     let known: Known = { until: -Infinity, writes, history: undefined }
     const look = Effect.gen(function*() {
       const begun = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // a standby that was promoted has a history of its own, and must not be read
+      // a standby that was promoted is a database of its own, and must not be read
       const isThere = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])
@@ -58,7 +61,7 @@ export const follow = (
         yield* pause
       }
     })
-    // a server that does not answer lets the limit run out, and reads go to the primary
+    // `until` passes if a server does not answer, and reads go to the primary
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(look), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),

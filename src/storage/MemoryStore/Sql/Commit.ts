@@ -1,4 +1,4 @@
-/** Writes a batch that was decided: rows, revisions, names, counts and versions, each table by few statements. */
+/** Writes a decided batch: rows, revisions, names, counts and versions, with few statements per table. */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -11,48 +11,48 @@ import { atATime, type Database, type Dialect, keys, type Query, text } from "./
 import { type Cells, insert, type Statement } from "./Insert.ts"
 import { contentOf, idColumns, nameKey, partitionOf, scopeKey } from "./Rows.ts"
 
-/** A batch that was decided. */
+/** A batch to write, as `decide` returned it. */
 export interface Batch {
   readonly tenant: string
   readonly now: number
-  /** Rows that are there, of the ids that are written. */
+  /** The existing rows of the ids that are written. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
   readonly writes: ReadonlyArray<Write>
-  /** Whether listeners are not told. */
+  /** Whether listeners are not notified. */
   readonly isQuiet: boolean
-  /** Identifies this process among those that listen. */
+  /** Identifies this process, so that its own listeners skip the changes in the table. */
   readonly writer: string
 }
 
-/** The outcome of a batch for one record. */
+/** The effect of a batch on one record. */
 interface Outcome {
   readonly id: MemoryId
   readonly before: Stored | undefined
-  /** The entry afterwards; `undefined`: the record is gone. */
+  /** The entry after the batch; `undefined` if the record is erased. */
   after: Entry | undefined
   /** Revisions to add, oldest first. */
   revisions: Array<Stored>
-  /** Whether the revisions that were there are erased. */
+  /** Whether the existing revisions are erased. */
   isErased: boolean
 }
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Writes a batch within a transaction, and erases the vectors of texts that it purged. */
+/** Writes a batch within a transaction, and erases the vectors of texts that the batch purged. */
 export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
     const outcomes = outcomesOf(batch)
-    const versions = yield* raise(query, tenant, outcomes)
+    const versions = yield* incrementVersions(query, tenant, outcomes)
     const erased = hashesWhere(outcomes, ({ isErased }) => isErased)
     const statements = [
-      ...erase(tenant, outcomes, versions),
-      ...store(tenant, outcomes, versions),
-      ...name(tenant, outcomes),
-      ...count(tenant, outcomes),
-      // vectors of texts that were edited away are erased later
+      ...eraseRows(tenant, outcomes, versions),
+      ...storeRows(tenant, outcomes, versions),
+      ...replaceNames(tenant, outcomes),
+      ...updateCounts(tenant, outcomes),
+      // vectors of texts that were edited are erased later, by compaction
       ...intoLitter(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
-      ...batch.isQuiet ? [] : tell(dialect, tenant, batch)
+      ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
     for (const [sql, parameters] of statements) yield* query(sql, parameters)
     if (erased.size > 0) yield* sweep(query, tenant, erased)
@@ -75,8 +75,11 @@ const outcomesOf = ({ rows, writes }: Batch): ReadonlyArray<Outcome> => {
 
 const partitionIn = (stored: Stored | undefined): string | undefined => stored && partitionOf(stored.record.scope)
 
-/** Raises the version of each partition that is written, and returns the versions. The next writer there waits for this batch. */
-const raise = (
+/**
+ * Increments the version of each partition that is written, and returns the versions. The row lock makes the next writer of the partition
+ * wait for this batch.
+ */
+const incrementVersions = (
   query: Query,
   tenant: string,
   outcomes: ReadonlyArray<Outcome>
@@ -91,7 +94,7 @@ const raise = (
     add(after?.stored, 1)
   }
   const rows = Array.from(totals, ([partition, by]) => [text(partition), by] as const)
-    .sort(([a], [b]) => a < b ? -1 : 1) // one order for all writers, to avoid deadlocks
+    .sort(([a], [b]) => a < b ? -1 : 1) // all writers use the same order, to avoid deadlocks
   return Effect.gen(function*() {
     const versions = new Map<string, number>()
     for (const [partition, by] of rows) {
@@ -101,17 +104,20 @@ const raise = (
          RETURNING version`,
         [tenant, partition, by]
       )
-      versions.set(partition, Number(row![0])) // the statement returns the row that it wrote
+      versions.set(partition, Number(row![0])) // RETURNING gives the row written
     }
     return versions
   })
 }
 
 const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): number =>
-  versions.get(text(partitionOf(stored.record.scope)))! // the partition is one that was raised
+  versions.get(text(partitionOf(stored.record.scope)))! // `versions` has every partition of the batch
 
-/** Makes the statements that erase records, and note each that left its partition, so that indexes drop it. */
-const erase = (
+/**
+ * Makes the statements that erase records, and that record in `memory_gone` which ids left their partition, so that indexes in memory drop
+ * them.
+ */
+const eraseRows = (
   tenant: string,
   outcomes: ReadonlyArray<Outcome>,
   versions: ReadonlyMap<string, number>
@@ -141,12 +147,12 @@ const remove = (table: string, tenant: string, ids: ReadonlyArray<MemoryId>): Re
     ]
   )
 
-const store = (
+const storeRows = (
   tenant: string,
   outcomes: ReadonlyArray<Outcome>,
   versions: ReadonlyMap<string, number>
 ): ReadonlyArray<Statement> => {
-  // the current one is in the row
+  // excludes the current revision, which is in `memory_records`
   const earlier = outcomes.flatMap(({ before, isErased, revisions }) =>
     [...before !== undefined && !isErased ? [before] : [], ...revisions].slice(-revisionsKept, -1)
   )
@@ -220,12 +226,12 @@ const rowOf = (entry: Entry, versions: ReadonlyMap<string, number>): Cells => {
   ]
 }
 
-/** Encodes the words and the outline of a record for the index; a tombstone has none. */
+/** Encodes the terms and the outline of a record for the index; empty for a tombstone. */
 const encodedOf = ({ length, stored }: Entry, terms: ReadonlyMap<string, number>): string =>
   stored.forgotten ? "" : OutlineIndex.encode(stored.record, terms, length)
 
-/** Makes the statements that replace the names of the records that are written. */
-const name = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
+/** Makes the statements that replace the names of the written records. */
+const replaceNames = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const named = (role: string, id: MemoryId, names: ReadonlyArray<string>) =>
     Array.from(new Set(names), (name) => [role, nameKey(name), id])
   return [
@@ -241,8 +247,8 @@ const name = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<S
 
 const intoNames = insert({ table: "memory_names", columns: { role: "text", name: "text", id: "text" } })
 
-/** Makes the statements that count the records of each scope and kind, tombstones aside. */
-const count = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
+/** Makes the statements that update the number of records of each scope and kind, without tombstones. */
+const updateCounts = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const totals = new Map<string, { readonly record: Stored["record"]; by: number }>()
   const add = (stored: Stored | undefined, by: number) => {
     if (stored === undefined) return
@@ -285,7 +291,10 @@ const intoScopes = insert({
 const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
-/** Returns the hashes of the texts before a batch, those of matching outcomes. Internal rows have no vectors. */
+/**
+ * Returns the hashes of the texts that records had before the batch, for the matching outcomes. The library's own rows have no vectors, and
+ * are left out.
+ */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,
   isMeant: (outcome: Outcome) => boolean
@@ -304,10 +313,10 @@ const intoLitter = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of these hashes, except those of a record's text. `tenant` is encoded. */
+/** Erases the vectors of these hashes, except those that a record still needs. `tenant` is encoded by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
-    // a caller that attaches vectors at the same time is waited for, or waits and then sees that the texts are gone
+    // locks the tenant's models: a concurrent `attach` either finishes first, or waits and then sees that the texts are gone
     yield* query("UPDATE memory_models SET version = version WHERE tenant = ?", [tenant])
     const models = yield* query(
       `DELETE FROM memory_vectors WHERE tenant = ? AND hash {in} AND NOT EXISTS
@@ -316,7 +325,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // the end of a model's last vector frees its dimensions; its version goes on
+      // a model without vectors may get other dimensions; its version still increases
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,
@@ -325,8 +334,8 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
     }
   })
 
-/** Makes the statements that log the batch for listeners in other processes, in the order of the writes. */
-const tell = (
+/** Makes the statements that log the changes of the batch for listeners in other processes, in the order of the writes. */
+const logChanges = (
   { position }: Dialect,
   tenant: string,
   { now, rows, writer, writes }: Batch

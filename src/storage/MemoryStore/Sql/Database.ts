@@ -1,9 +1,9 @@
 /**
- * A SQL database as the engine asks it: statements in the common part of SQLite's and PostgreSQL's language, and transactions.
+ * The interface between the engine and a SQL database: queries, in the SQL that SQLite and PostgreSQL share, and transactions.
  *
- * A `?` stands for a parameter. `{each}` is a table of the elements of a JSON array that a parameter holds, in its column
- * `value`: many rows are written by one statement. `x {in}` tells whether x is one of the keys of a JSON array, by look-ups.
- * `{vector}` is the column `vector` as hexadecimal digits, since the buffers that drivers return pile up outside of V8's heap.
+ * A `?` stands for a parameter. `{each}` is a table with a column `value`, which has a row for each element of a JSON array in a parameter,
+ * so that one statement can write many rows. `x {in}` tells whether x is one of the keys in a JSON array, by index lookups. `{vector}` is
+ * the column `vector` in hexadecimal digits, since the buffers that drivers would return accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -18,55 +18,58 @@ import type { Needs } from "../../Engine.ts"
 
 /** A value for a `?` in a statement. */
 export type Parameter = string | number | null | Uint8Array
-/** The columns of a row, in their order. */
+/** The columns of a row, in the order of the statement. */
 export type Row = ReadonlyArray<unknown>
 
-/** Runs a statement, and returns its rows: the columns in their order. */
+/** Runs a statement, and returns its rows, each with the columns in the order of the statement. */
 export type Query = (
   sql: string,
   parameters?: ReadonlyArray<Parameter>
 ) => Effect.Effect<ReadonlyArray<Row>, MemoryError>
 
-/** The parts of a statement in which the two languages differ. */
+/** The parts of SQL in which the two databases differ. */
 export interface Dialect {
   readonly name: "sqlite" | "postgres"
-  /** The text that stands for `{each}`. */
+  /** SQL that replaces `{each}`. */
   readonly each: string
-  /** The text that stands for `{in}`. */
+  /** SQL that replaces `{in}`. */
   readonly in: string
-  /** The text that stands for `{vector}`. */
+  /** SQL that replaces `{vector}`. */
   readonly vector: string
   /**
-   * Expression that identifies the history of the database: it changes where a fail-over or a restore may have lost commits. NULL: not
-   * known, as on a standby.
+   * Expression that identifies the history of the database. Its value changes when a fail-over or a restore may have lost commits. `NULL`
+   * if unknown, as on a standby.
    */
   readonly history: string
-  /** Type of a column of bytes. */
+  /** Type of a column for bytes. */
   readonly bytes: string
-  /** Collation of a text column by which it is ordered and compared by its bytes. */
+  /** Collation with which a text column is ordered and compared by its bytes. */
   readonly exact: string
-  /** Expression of the position of a new change: the id of the transaction in PostgreSQL, a counter in SQLite. */
+  /** Expression for the position of a new change: in PostgreSQL the id of the transaction, in SQLite a counter. */
   readonly position: string
-  /** Expression of a snapshot, as a text that begins with a position below which every transaction has ended. */
+  /** Expression for a snapshot, as a text that starts with a position below which every transaction has ended. */
   readonly moment: string
-  /** Condition that a change is not visible in the snapshot of the first parameter, and is visible in that of the second. */
+  /** Condition that a change is visible in the snapshot of the second parameter, but not in that of the first. */
   readonly isBetween: string
-  /** Returns the statements that keep roles other than the owner of the tables from the rows of foreign tenants. */
+  /** Returns the statements that restrict roles other than the tables' owner to the rows of one tenant. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }
 
-/** A database that an engine is made over. */
+/** The database of an engine. */
 export interface Database {
   readonly dialect: Dialect
   readonly query: Query
-  /** Chooses the database that the reads of one call go to: a replica, if there is one that is current enough. */
+  /** Chooses where the reads of one call go: to a replica that is current enough, else to the primary. */
   readonly reading: Effect.Effect<Reading>
-  /** Locks the rows and keys of a batch, absent ones too, until the transaction ends. Does nothing where there is one writer. */
+  /**
+   * Locks the rows and keys of a batch until the transaction ends, even those that do not exist. Does nothing in a database with a single
+   * writer.
+   */
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
-   * Runs `body` in a transaction. In PostgreSQL writers of the same rows wait, in SQLite all writers do. After a conflict with
-   * another writer it is rolled back and `body` runs again, so `body` has no effects but its queries. A failure, a defect and an
-   * interruption roll it back. `committed` runs after the commit, and before the connection has another use; nothing interrupts it.
+   * Runs `body` in a transaction. In PostgreSQL it waits for writers of the same rows, in SQLite for all writers. After a conflict with
+   * another writer it is rolled back and `body` runs again, so `body` must have no effects but its queries. A failure, defect or
+   * interruption rolls back. `committed` runs after the commit and before the connection is used again; it cannot be interrupted.
    */
   readonly transaction: <A>(
     body: (query: Query) => Effect.Effect<A, MemoryError>,
@@ -74,49 +77,49 @@ export interface Database {
   ) => Effect.Effect<A, MemoryError>
 }
 
-/** A database as one call reads it. */
+/** The database from which one call reads. */
 export interface Reading extends Pick<Database, "query"> {
-  /** `Dialect.history` of the primary, where a replica is read. */
+  /** `Dialect.history` of the primary, if this is a replica. */
   readonly history?: string | undefined
 }
 
-/** A connection of a driver, as far as it is used. */
+/** The methods of a driver's connection that are used. */
 export type Session = Pick<Connection, "executeValues" | "executeRaw" | "executeUnprepared">
 
-/** Runs each statement on a connection that is reserved for it alone. */
+/** Runs each statement on a connection that is reserved just for it. */
 export type Once = Pick<Session, "executeValues" | "executeRaw">
 
 /** The driver of one kind of database. */
 export interface Driver {
   readonly dialect: Dialect
-  /** Reserves a connection until the scope closes, apart from any transaction that the caller may be in. */
+  /** Reserves a connection until the scope closes; it is independent of any transaction of the caller. */
   readonly reserve: Effect.Effect<Session, SqlError, Scope.Scope>
-  /** Runs a statement on a connection of its own. Default: one that is reserved for it. */
+  /** Runs a statement on a connection of its own. Default: by `reserve`. */
   readonly once?: Once | undefined
-  /** The statement that begins a transaction. */
+  /** Statement that begins a transaction. */
   readonly begin: string
-  /** Translates a statement to the driver's syntax. The first 1,000 statements are kept until the next failure. */
+  /** Translates a statement to the driver's syntax. The first 1,000 statements are cached until the next failure. */
   readonly written: (sql: string) => string
-  /** Makes the error that tells a failure of the driver. */
+  /** Converts a failure of the driver to an error. */
   readonly failureOf: (op: string, cause: unknown) => MemoryError
-  /** Whether other writers were in the way, so that the same may succeed a moment later. */
+  /** Whether the error is a conflict with other writers, so that a retry may succeed. */
   readonly isInTheWay: (error: MemoryError) => boolean
   /** Milliseconds between two attempts. */
   readonly pause: number
-  /** Largest number of attempts after the first. */
+  /** Largest number of retries. */
   readonly attempts: number
   readonly lock: Database["lock"]
   readonly replica?: Replica | undefined
 }
 
-/** A copy of the database that follows it. */
+/** A replica of the database. */
 export interface Replica {
   readonly once: Once
-  /** Whether a call that begins now may read it. */
+  /** Whether a call that starts now may read from the replica. */
   readonly isCurrent: Effect.Effect<boolean>
-  /** `Dialect.history` of the primary when the replica was last found to be current. */
+  /** `Dialect.history` of the primary at the last check that found the replica current. */
   readonly history: Effect.Effect<string | undefined>
-  /** Runs after each transaction, however it ended: from then on the replica has to catch up. */
+  /** Runs after each transaction, even a failed one; the replica is then not current until it has caught up. */
   readonly wrote: Effect.Effect<void>
 }
 
@@ -148,18 +151,18 @@ export const fromDriver = (driver: Driver): Database => {
     op: string,
     use: (connection: Session) => Effect.Effect<A, MemoryError>
   ) =>
-    // a driver that is interrupted while it connects may lose the connection
+    // uninterruptible, since a driver that is interrupted while it connects may leak the connection
     Effect.scoped(
       Effect.flatMap(Effect.uninterruptible(Effect.mapError(reserve, (error) => failureOf(op, error.cause))), use)
     )
   const run = (connection: Session, op: string, sql: string) =>
     Effect.try({
-      try: () => connection.executeUnprepared(sql, [], undefined), // a connection that was closed may throw
+      try: () => connection.executeUnprepared(sql, [], undefined), // may throw if the connection was closed
       catch: (cause) => failureOf(op, cause)
     }).pipe(Effect.flatMap(Effect.mapError((error) => failureOf(op, error.cause))))
   const queryOf = (connection: Once): Query => (sql, parameters = []) =>
     Effect.mapError(
-      // INSERT, DELETE and UPDATE have no rows to read; the driver is faster if it is not asked for any
+      // INSERT, DELETE and UPDATE return no rows; the driver is faster if it need not parse any
       isSilent.test(sql)
         ? Effect.as(connection.executeRaw(written(sql), parameters), none)
         : connection.executeValues(written(sql), parameters),
@@ -172,7 +175,7 @@ export const fromDriver = (driver: Driver): Database => {
           yield* run(connection, "commit", begin)
           const exit = yield* Effect.exit(restore(body(queryOf(connection))))
           const ended = Exit.isSuccess(exit) ? yield* Effect.either(run(connection, "commit", "COMMIT")) : undefined
-          // the connection is lost if ROLLBACK fails, and the server rolls back
+          // a failed ROLLBACK means that the connection is lost, so the server rolls back
           if (ended?._tag !== "Right") yield* Effect.option(run(connection, "commit", "ROLLBACK"))
           if (ended?._tag === "Left") return yield* ended.left
           if (Exit.isSuccess(exit) && committed !== undefined) yield* committed(exit.value)
@@ -187,7 +190,7 @@ export const fromDriver = (driver: Driver): Database => {
   const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
   const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
-  // questions that the replica does not answer go to the primary, which is at least as current
+  // queries go to the primary, which is at least as current, if the replica is unavailable
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))
   return {
@@ -203,26 +206,26 @@ export const fromDriver = (driver: Driver): Database => {
   }
 }
 
-/** Pattern of a statement that writes, and returns no rows. */
+/** Matches a statement that writes and returns no rows. */
 const isSilent = /^(?:INSERT|DELETE|UPDATE)\b(?!.*\bRETURNING\b)/s
 const none: ReadonlyArray<Row> = []
 
-/** Number of translated statements that are kept; a page over many scopes is a statement of its own. */
+/** Number of translated statements that are cached; a limit, since a page over many scopes has a statement of its own. */
 const mostStatements = 1_000
 
-/** Returns the code of a driver's failure; "" where it has none. */
+/** Returns the code of a driver's failure; "" if it has none. */
 export const codeOf = (cause: unknown): string =>
   typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : ""
 
 /** Returns the message of a driver's failure. */
 export const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
 
-/** Encodes a text as a key. Its characters are those that every database keeps: no NUL, and no half of a character. */
+/** Encodes a text as a key that every database can store: without NUL and without lone surrogates. */
 export const text = (key: string): string => plain.test(key) ? key : JSON.stringify(key).slice(1, -1)
-// keys without characters that JSON escapes are their own encoding
+// keys without characters that JSON escapes are stored as they are
 const plain = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/
 
-/** Decodes what `text` encoded. A damaged key that is no JSON is returned as it is. */
+/** Decodes a key that `text` encoded. A damaged key is returned as it is. */
 export const fromText = (key: string): string => {
   if (!key.includes("\\")) return key
   try {
@@ -232,19 +235,19 @@ export const fromText = (key: string): string => {
   }
 }
 
-/** Returns the id in a column that this library wrote. */
+/** Returns the id in a column; not validated, since this library wrote the column. */
 export const idOf = (column: unknown): MemoryId => MemoryId.make(String(column), { disableValidation: true })
 
-/** Encodes the elements of `{each}`, each a row. */
+/** Encodes the rows for `{each}`. */
 export const each = (rows: ReadonlyArray<ReadonlyArray<string | number | null>>): string => JSON.stringify(rows)
 
-/** Encodes the keys of `{in}`. */
+/** Encodes the keys for `{in}`. */
 export const keys = (all: Iterable<string>): string => JSON.stringify(Array.from(all, text))
 
-/** Rows of one statement: enough to make up for the round trip, and few enough for one parameter of JSON. */
+/** Number of rows per statement: enough to outweigh the round trip, few enough for one parameter of JSON. */
 export const atATime = 500
 
-/** Calls a function with up to `atATime` values at a time, and returns all that it returned. */
+/** Calls a function with up to `atATime` values at a time, and returns all results. */
 export const inBatches = <A, B>(
   all: ReadonlyArray<A>,
   call: (batch: ReadonlyArray<A>) => Effect.Effect<ReadonlyArray<B>, MemoryError>
@@ -261,10 +264,10 @@ export const inBatches = <A, B>(
       return found
     })
 
-/** Parses JSON that this library wrote; fails with `corrupt` where it is none. */
+/** Parses JSON that this library wrote; fails with `corrupt` if it is invalid. */
 export const parsed = <A>(location: string, json: unknown): Effect.Effect<A, MemoryError> =>
   Effect.try({
-    try: () => JSON.parse(String(json)) as A, // it has the type that was written
+    try: () => JSON.parse(String(json)) as A, // the type that was written
     catch: (cause) =>
       Errors.make("corrupt", { op: "read", message: "a row that is no JSON", detail: { location }, cause })
   })

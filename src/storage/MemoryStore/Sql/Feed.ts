@@ -1,4 +1,4 @@
-/** The feed of changes that other processes make: reads the table of changes from the moment of listening on. */
+/** The feed of changes that other processes make: polls the table of changes, starting at the moment of subscription. */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -13,28 +13,28 @@ import { revisionsKept } from "../../Revision.ts"
 import { atATime, type Database, idOf, parsed, type Row, text } from "./Database.ts"
 import { revisions } from "./Rows.ts"
 
-/** The tenant of a feed, its process, and how often it looks. */
+/** The tenant and process of a feed, and how often it polls. */
 export interface Options {
   readonly tenant: string
-  /** The process whose own changes are left out: its listeners are told when they are made. */
+  /** The process whose own changes are skipped, since its listeners were notified when it made them. */
   readonly writer: string
-  /** Time between two looks. */
+  /** Time between two polls. */
   readonly poll: Duration.Duration
 }
 
-/** Time that a change is kept, in milliseconds: listeners look every moment. */
+/** Time that a change is kept in the table, in milliseconds; long enough, since listeners poll often. */
 const kept = 3_600_000
-/** Number of batches of a partition by which an index may be behind before it is read anew. */
+/** Number of versions of a partition by which an index in memory may lag before it has to be rebuilt. */
 const behind = 10_000
 
-/** Erases old changes, and old notes of erasures. Runs with each compaction. */
+/** Deletes old changes, and old entries of `memory_gone`. Runs with each compaction. */
 export const prune = ({ transaction }: Database): Effect.Effect<void, MemoryError> =>
   transaction((query) => pruned(query))
 
 const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
-    // the last one stays, so that positions go on
+    // the last change is kept, so that positions keep increasing
     yield* query(
       "DELETE FROM memory_changes WHERE at < ? AND position < (SELECT max(last.position) FROM memory_changes AS last)",
       [now - kept]
@@ -47,7 +47,7 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
       [behind]
     )
     for (const key of new Set(trimmed.map((row) => JSON.stringify(row)))) {
-      const [tenant, partition] = JSON.parse(key) as [string, string] // the key was printed as this
+      const [tenant, partition] = JSON.parse(key) as [string, string] // the key was made of a tenant and a partition
       yield* query("UPDATE memory_partitions SET floor = version - ? WHERE tenant = ? AND partition = ?", [
         behind,
         tenant,
@@ -57,8 +57,8 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   })
 
 /**
- * Streams the changes of other processes, each once. Each look returns what was committed between two snapshots, so that a
- * transaction that commits late is not missed, and one that stays open holds up no other. Changes of a record come in their order.
+ * Streams the changes of other processes, each once. Each poll returns the changes committed between two snapshots, so that a transaction
+ * that commits late is not missed, and one that stays open delays no others. Changes of a record come in order.
  */
 export const others = <A>(
   database: Database,
@@ -92,7 +92,7 @@ export const others = <A>(
             : { after: look.after, until, place: [Number(end[0]), Number(end[1])] }
           return [Chunk.unsafeFromArray(told), Option.some(next)] as const
         }).pipe(
-          // a listener outlives the connection, and the server's restart: it looks again from where it was
+          // a listener survives a lost connection and a restart of the server: it polls again from the same snapshot
           Effect.retry({
             while: ({ reason }) =>
               reason === "unavailable",
@@ -101,7 +101,7 @@ export const others = <A>(
         )))
   )
 
-/** A range of the table: the changes that were committed after one moment and until another, from a place on. */
+/** The part of the table that a poll reads: changes committed after one snapshot and up to another, starting after a place. */
 interface Look {
   readonly after: string
   readonly until: string
@@ -111,7 +111,7 @@ type Place = readonly [position: number, n: number]
 const start: Place = [-1, -1]
 
 const momentOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
-  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // the statement returns one row
+  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // the statement returns exactly one row
 
 const rowsOf = (
   { dialect, query }: Database,
@@ -122,7 +122,7 @@ const rowsOf = (
     `SELECT position, n, writer, id, before, revision FROM memory_changes
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
-    // a moment begins with the position below which every transaction had ended
+    // a snapshot starts with the position below which every transaction had ended
     [text(tenant), Number.parseFloat(after), after, until, position, position, n, atATime]
   )
 
@@ -138,7 +138,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns a revision; if it is no longer kept, the record as it is now, unless that is forgotten. */
+/** Returns a revision of a record; if that is no longer kept, the current one; `undefined` if that is a tombstone. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

@@ -1,8 +1,9 @@
 /**
- * Keeps the indexes of partitions that were searched lately in memory, one index a tenant, so that only the first search reads all
- * words. Each partition has a version; before an index answers, it reads what any process wrote since.
+ * Caches in memory the indexes of partitions that were searched recently, in one index per tenant, so that only the first search reads all
+ * terms. A partition is the rows of a tenant whose scopes share their first id: see `Rows.partitionOf`. Each partition has a version;
+ * before an index answers, it reads the rows that any process wrote since.
  *
- * Beyond `capacity` the partitions that were asked for longest ago are dropped, except those that the search at hand needs.
+ * Beyond `capacity` the least recently used partitions are dropped, except those that the current search needs.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -31,20 +32,20 @@ import { metaOf } from "./Tables.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Bytes as measured: of the words and outline of a record of 80 words, of an index without records, of a partition without any. */
+/** Measured sizes in bytes: the terms and outline of a record of 80 words, an index without records, a partition without records. */
 const bytesOfRecord = 1_000
 const bytesOfIndex = 30_000
 const bytesOfPartition = 500
-/** Returns the bytes of a number of a vector: few vectors are kept whole. */
+/** Returns the bytes for each number of a vector: small sets of vectors are kept unquantized. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Number of rows that are read, and added, without a pause: about 10 ms. */
+/** Number of rows that are read and added without a pause: about 10 ms. */
 const stretch = 500
 
-/** A partition that is held. */
+/** A cached partition. */
 interface Part {
-  /** The version up to which it was read; 0: not to the end yet. */
+  /** The version up to which the partition was read; 0 if not read completely yet. */
   version: number
-  /** Whether rows are being read into it: then it is kept. */
+  /** Whether rows are being read into the partition, which must then not be dropped. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
@@ -52,49 +53,49 @@ interface Part {
 interface Held {
   readonly index: OutlineIndex
   readonly parts: Map<string, Part>
-  /** Version and dimensions of each model's vectors, and the number of records that had come, when they were last looked up. */
+  /** Version and dimensions of each model's vectors, and the value of `added`, when the vectors were last read. */
   readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
-  /** Number of records that ever came. */
+  /** Number of records ever added. */
   added: number
-  /** Estimated bytes of a record with its vectors. */
+  /** Estimated bytes per record, vectors included. */
   weight: number
 }
 
-/** The indexes that a process holds of a SQL database. */
+/** The indexes of a SQL database that a process has cached. */
 export interface IndexCache {
   /**
-   * Brings the partitions in sight up to date and asks their index. Reads the texts and vectors that the answer needs, and asks
-   * again until none is missing. Fails with `invalid_draft` where the model's vectors have other dimensions. Cost: the rows that
-   * were written since the last search of a partition, or all of its rows.
+   * Updates the visible partitions, and queries their index. Reads the texts and vectors that the query needs, and repeats the query until
+   * none is missing. Fails with `invalid_draft` if the model's vectors have other dimensions. Cost: the rows written since the last search
+   * of a partition, or, if it is not cached, all its rows.
    */
   readonly ask: <A>(
     sight: Viewer.Sight,
     question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
     embedding?: { readonly model: string; readonly dimensions: number }
   ) => Io<A>
-  /** Returns the dimensions of a model's vectors when they were last looked up; 0: there were none. `undefined`: they never were. */
+  /** Returns the dimensions of a model's vectors when they were last read; 0 if there were none, `undefined` if they were never read. */
   readonly dimensions: (tenant: string, model: string) => number | undefined
-  /** Reads rows by id, in their order, and keeps their texts for the searches that come. */
+  /** Reads rows by id, in order, and caches their texts for later searches. */
   readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>
 }
 
 /**
- * Makes a cache of indexes. `capacity` is the bytes of all of them together, by estimate: above it, partitions are dropped until
- * nine tenths are in use. Texts take up to an eighth of it in addition.
+ * Makes a cache of indexes. `capacity` is their estimated total size in bytes: above it, partitions are dropped until it is nine tenths
+ * used. Texts take up to an eighth of it in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
-  /** History of the database that all held indexes belong to, once it is known. */
+  /** History of the database that all cached indexes belong to, once known. */
   let history: string | undefined
   const tenants = new Map<string, Held>()
-  /** Partitions that were read, by tenant and name; those asked for last at the end: a Map keeps the order of insertion. */
+  /** Partitions that were read, least recently used first, by tenant and name; a Map keeps insertion order. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const made = fingerprint(analyzer.index)
 
   const looks = new WeakMap<Viewer.Sight, Look>()
 
-  /** Drops everything: versions of one history say nothing of another one. */
+  /** Drops everything, since versions of different histories cannot be compared. */
   const forget = () => {
     tenants.clear()
     used.clear()
@@ -113,7 +114,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     return known
   }
 
-  /** Drops the partitions that were asked for longest ago, except those that are asked for now. */
+  /** Drops the least recently used partitions, except those wanted now. */
   const makeRoom = (tenant: string, wanted: Wanted) => {
     for (const partition of wanted.keys()) {
       const key = `${tenant}\n${partition}`
@@ -127,7 +128,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     if (size <= capacity) return
     for (const [name, { parts }] of tenants) {
       if (parts.size > 0 || name === tenant) continue
-      tenants.delete(name) // the tenant of a viewer that sees nothing yet
+      tenants.delete(name) // left by a search of a viewer that sees nothing
       size -= bytesOfIndex
     }
     for (const [key, [owner, partition]] of used) {
@@ -147,7 +148,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     }
   }
 
-  /** Reads rows in sight that are not held, or were written since. */
+  /** Reads the visible rows that are not cached, or were written since. */
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.Sight,
@@ -158,7 +159,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     Effect.gen(function*() {
       for (const [partition, version] of wanted) {
         if (one.parts.get(partition)?.version === version) continue
-        // another fiber that asks for the same waits until it is there
+        // other fibers that need the partition wait until it is read
         yield* locks.withLock(`${tenant}\n${partition}`)(Effect.suspend(() => {
           const part = one.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
           one.parts.set(partition, part)
@@ -175,7 +176,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       one.index.pack()
-      // an empty sight tells nothing of the model
+      // the statement returned nothing about the model if no partition is visible
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, one))
@@ -185,17 +186,17 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
 
   /**
-   * Whether all wanted partitions are there: while one fiber waits, another one may have dropped one to make room, or added records
-   * whose vectors are not looked up yet.
+   * Whether all wanted partitions are still cached and complete: while this fiber waited, another may have dropped one, or added records
+   * whose vectors are not read yet.
    */
   const isThere = (tenant: string, one: Held, { wanted }: PartitionVersions, model: string | undefined): boolean =>
     tenants.get(tenant) === one &&
     (model === undefined || wanted.size === 0 || one.models.get(model)?.added === one.added) &&
     Array.from(wanted).every(([partition, version]) => (one.parts.get(partition)?.version ?? -1) >= version)
 
-  /** Reads rows by id, and keeps their texts. */
+  /** Reads rows by id, and caches their texts. */
   const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) => {
-    const cache = textCache // the cache of the history in which they are read
+    const cache = textCache // kept in a variable, since `forget` may replace the cache during the read
     return rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
       if (!forgotten) cache.add(tenant, version, record, length)
     })
@@ -203,14 +204,14 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   const isOfNow = (versions: PartitionVersions): boolean => versions.history === history
 
-  /** Returns the versions of the partitions in sight. All parts of one call, which has one `Visibility`, share them. */
+  /** Returns the versions of the visible partitions. Cached by `Sight`, so that all parts of one call use the same versions. */
   const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
     Effect.gen(function*() {
       const known = looks.get(sight)
       if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
       const source = yield* database.reading
       const found = yield* versionsOf(source, sight, database.dialect.history, model)
-      // an empty sight returns no row to tell the history
+      // the statement returns no row, and so no history, if no partition is visible
       const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
       const versions = { ...found, history: there ?? source.history ?? history }
       if (versions.history !== history) {
@@ -238,15 +239,15 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           const { source, versions } = yield* look(sight, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
-            // a replica may be behind
+            // the versions may come from a replica that lags behind
             const now = yield* dimensionsOf(database, sight.tenant, embedding.model)
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
           if (!isOfNow(versions)) continue
-          const one = held(sight.tenant) // one step with the look at the history, so that held rows are of the same one
+          const one = held(sight.tenant) // no pause between this and the check of the history, so that the index belongs to it
           yield* bringUpToDate(source, sight, versions, model, one)
           if (!isThere(sight.tenant, one, versions, model)) continue
-          // one step with the check that all is there
+          // no pause since the check above, so that the partitions are still there
           const answer = question(one.index, texts, vectors)
           if (answer._tag === "Answered") return answer.answer
           const rows = yield* rowsIn(source, sight.tenant, answer.ids)
@@ -258,23 +259,23 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   }
 }
 
-/** The source of a call's reads, and the versions that it goes by. */
+/** The versions of one call, and where the call reads. */
 interface Look {
-  /** Database that the whole call reads: a replica may lack what the versions of the primary promise. */
+  /** Database from which the whole call reads, since a replica may lack rows that the primary's versions include. */
   readonly source: Reading
   readonly versions: PartitionVersions
   readonly model: string | undefined
 }
 
-/** Removes the records of a partition. */
+/** Removes the records of a partition from the index. */
 const clear = ({ index }: Held, { ids }: Part): void => {
   for (const id of ids) index.remove(id)
   ids.clear()
 }
 
 /**
- * Reads the rows that were written or erased since the version of a partition; 0: all. Fails with `unsupported` where its words
- * are those of another analyzer: making an index again raises all versions.
+ * Reads the rows written or erased since the version of a partition; since 0, all rows. Fails with `unsupported` if another analyzer has
+ * rebuilt the index; a rebuild increments all versions.
  */
 const follow = (
   { query }: Reading,
@@ -292,19 +293,19 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // one statement: notes of erasures are complete above this floor only
+      // a single statement, since entries of `memory_gone` are complete only above the floor read with them
       const gone = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
          WHERE p.tenant = ? AND p.partition = ?`,
         [part.version, text(tenant), partition]
       )
-      // notes of erasures below the floor are gone, or words were counted by another analyzer
+      // the partition is older than the floor, or the index was rebuilt
       if (Number(gone[0]?.[0] ?? Infinity) > part.version) part.version = 0
-      // erasures come before rows: an id that was erased may have been put again, here or into another partition
+      // erasures first, since an erased id may have been put again, in this or another partition
       else for (const [, id] of gone) if (id !== null && part.ids.delete(idOf(id))) one.index.remove(idOf(id))
     }
-    if (part.version === 0) clear(one, part) // also removes what a reading that broke off has left
+    if (part.version === 0) clear(one, part) // also removes the rows of an earlier read that failed halfway
     let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(
@@ -331,10 +332,10 @@ const follow = (
     }
   })
 
-/** Adds a row to a partition; an empty entry is that of a tombstone. */
+/** Adds a row to a partition; the empty entry of a tombstone removes it. */
 const take = (one: Held, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && one.index.has(id)) {
-    // erased there, and put here; or the other way round, where these rows are older: then they are read again
+    // the record moved from the other partition to this one, or, if these rows are older, the other way; so that partition is read again
     for (const other of one.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
@@ -342,13 +343,13 @@ const take = (one: Held, part: Part, id: MemoryId, entry: string, version: numbe
     one.index.remove(id)
     return
   }
-  part.ids.add(one.index.add(entry, version)) // one string for both
+  part.ids.add(one.index.add(entry, version)) // `add` returns the id as the index stores it, to keep only one string in memory
   one.added++
 }
 
 /**
- * Looks up the vectors of a model for those records that have none here, if any may have come. One fiber at a time does so for a
- * model, since each begins with what the one before it has left.
+ * Reads the vectors of a model for the records that have none here, if any may have been added. Only one fiber at a time does this for a
+ * model, so that no vector is read twice.
  */
 const followModel = (
   source: Reading,
@@ -363,7 +364,7 @@ const followModel = (
       const { added } = one
       const known = one.models.get(model)
       if (known !== undefined && known.version >= now.version && known.added === added) return
-      // another fiber, or a replica, may have read an older version than the one that is held
+      // another fiber, or a replica, may have read an older version than the cached one
       const { dimensions, version } = known === undefined || now.version > known.version ? now : known
       if (index.dimensions(model) !== dimensions) index.detach(model)
       const lacking = dimensions === 0 ? [] : index.lacking(model, dimensions)
@@ -384,5 +385,5 @@ const followModel = (
     }
   })
 
-/** Number of vectors that are looked up between two pauses: half a MB of 512 dimensions. */
+/** Number of vectors that are read between two pauses: half a MB with 512 dimensions. */
 const vectorsAtATime = 250

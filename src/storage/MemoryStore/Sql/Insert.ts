@@ -1,4 +1,4 @@
-/** Statements that write rows: a single row by its values, since that is fastest, and several by an array of JSON. */
+/** Makes statements that insert rows: a single row with a parameter per value, which is fastest, several rows with a JSON array. */
 import { atATime, each, type Parameter } from "./Database.ts"
 
 /** A statement with its parameters. */
@@ -7,18 +7,18 @@ export type Statement = readonly [sql: string, parameters: ReadonlyArray<Paramet
 /** The cells of a row, in the order of the columns. */
 export type Cells = ReadonlyArray<string | number | null>
 
-/** The table and columns that rows are inserted into. */
+/** The table and columns of an insert. */
 export interface Options {
   readonly table: string
-  /** The columns beside `tenant`, with the types of their cells. */
+  /** The columns other than `tenant`, with the types of their cells. */
   readonly columns: Readonly<Record<string, "text" | "integer" | "number">>
-  /** Columns that have no cell, each with the expression that it is set to. Default: none. */
+  /** Columns without a cell, each with the SQL expression of its value. Default: none. */
   readonly set?: Readonly<Record<string, string>> | undefined
-  /** Text that follows `ON CONFLICT`. Default: a row that is there already is an error. */
+  /** SQL after `ON CONFLICT`. Default: inserting an existing row is an error. */
   readonly conflict?: string | undefined
 }
 
-/** Makes the statements that insert rows of one tenant. The caller encodes `tenant` and the cells that are keys. */
+/** Makes the statements that insert rows of one tenant. The caller encodes `tenant` and key cells with `text`. */
 export const insert = (
   { columns, conflict, set = {}, table }: Options
 ): (tenant: string, rows: ReadonlyArray<Cells>) => ReadonlyArray<Statement> => {
@@ -32,7 +32,7 @@ export const insert = (
       ? `e.value->>${n}`
       : `CAST(e.value->>${n} AS ${type === "integer" ? "integer" : "double precision"})`
   )
-  // SQLite reads ON CONFLICT without a WHERE before it as the condition of a join
+  // SQLite would parse ON CONFLICT without a WHERE before it as the condition of a join
   const many = `${into} SELECT ?, ${expressions}${cells.join(", ")} FROM {each} AS e WHERE true${end}`
   return (tenant, rows) => {
     const [first] = rows

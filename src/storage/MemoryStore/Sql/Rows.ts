@@ -1,4 +1,6 @@
-/** The rows of a SQL store: writes records as rows, reads them by id, by name and by page, and finds those that are due. */
+/**
+ * The rows of a SQL store: converts records to columns and back; reads rows by id, name and page, and those that are due for compaction.
+ */
 import * as Effect from "effect/Effect"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -27,24 +29,27 @@ import {
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Returns the partition of a scope, which an index reads together: the scopes of one user, else of one agent, and so on. */
+/**
+ * Returns the partition of a scope, which is the unit that an index reads: all scopes with the same user, or, without a user, the same
+ * agent, and so on.
+ */
 export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
   if (scope === MemoryScope.Global) return MemoryScope.Global
   const field = MemoryScope.fields.find((field) => scope[field] !== undefined)!
   return MemoryScope.key({ [field]: scope[field] })
 }
 
-/** Returns the key of a scope as a column has it. */
+/** Returns the key of a scope as stored in a column. */
 export const scopeKey = (scope: MemoryScope.MemoryScope): string => text(MemoryScope.key(scope))
 
-/** Prints a record as JSON. */
+/** Encodes a record as JSON. */
 export const contentOf = (record: MemoryRecord): string => JSON.stringify(record)
 
 type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether the JSON of a row has the parts of a record that the library reads unasked; that of a damaged row lacks some. */
+/** Whether the JSON of a row has the fields that the library reads without a check; a damaged row may lack some. */
 const isRecord = (json: Partial<Fields> | null): json is Fields =>
   json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
   typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
@@ -68,7 +73,7 @@ const recordOf = (content: unknown): Io<MemoryRecord> =>
       })
   )
 
-/** Reads a row of `forgotten, dedupe, content`. */
+/** Decodes a row with the columns `forgotten, dedupe, content`. */
 export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
   Effect.map(recordOf(content), (record) => ({
     record,
@@ -76,7 +81,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. `seen` is called for each, with the version at which it was written and the length of its JSON. */
+/** Reads rows by id, in any order. Calls `seen` for each, with the version of its partition at the write, and the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -110,7 +115,7 @@ export const vectorsOf = (
 ): Io<ReadonlyMap<string, Float32Array>> =>
   Effect.flatMap(
     inBatches(Array.from(new Set(hashes)), (batch) =>
-      // looked up one by one: a planner without statistics expects few vectors of a model, and would read them all
+      // one lookup per hash: without statistics, the planner underestimates the vectors of a model, and would scan them all
       query(
         `SELECT e.value->>0, (SELECT {vector} FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
          FROM {each} AS e`,
@@ -132,7 +137,7 @@ export const vectorsOf = (
       })
   )
 
-/** Reads a vector out of hexadecimal digits. Both drivers need `Buffer`, which is five times as fast at it as a loop. */
+/** Decodes a vector from hexadecimal digits. `Buffer`, which both drivers need anyway, is five times as fast as a loop. */
 const vectorOf = (digits: string): Float32Array => {
   const bytes = new ArrayBuffer(digits.length / 2)
   Buffer.from(bytes).write(digits, "hex")
@@ -152,16 +157,16 @@ export const revisions = (query: Query, tenant: string, id: MemoryId, limit: num
     Effect.forEach(storedOf)
   )
 
-/** The rows that a batch depends on, read by one statement. */
+/** The rows that a batch depends on, read in one statement. */
 export interface Gathered {
   /** Fingerprint of the analyzer that made the index. */
   readonly analyzer: string
   readonly rows: ReadonlyMap<MemoryId, Stored>
-  /** Records with one of the dedupe keys that are not forgotten. */
+  /** Rows, without tombstones, that have one of the dedupe keys. */
   readonly holders: ReadonlyArray<Stored>
 }
 
-/** Reads the rows and dedupe keys that a batch needs, by one statement. */
+/** Reads the rows and dedupe keys that a batch needs, in one statement. */
 export const gather = (
   query: Query,
   tenant: string,
@@ -191,7 +196,7 @@ export const gather = (
     return { analyzer, rows, holders }
   })
 
-/** Returns the records in sight that pass and have one of the names in a role: `n` answers to it, `r` refers to it. */
+/** Returns visible records that pass the filter and have one of the names in a role: `n` for own names, `r` for names referred to. */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",
@@ -214,16 +219,16 @@ export const byName = (
     return within(sight, asked, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
   })
 
-/** Returns the key of a name, a hash, since names are as long as a summary. */
+/** Returns the key of a name: a hash, since a name can be as long as a summary. */
 export const nameKey = (name: string): string => sha256(name).slice(0, 32)
 
-/** A condition on `memory_records`, with its parameters. */
+/** A SQL condition on `memory_records`, with its parameters. */
 interface Condition {
   readonly sql: string
   readonly parameters: ReadonlyArray<Parameter>
 }
 
-/** Returns conditions for the records of a page, each answered in the order of an index: one for each scope in sight. */
+/** Returns the conditions of a page, if possible one per visible scope. Each can be answered in the order of an index. */
 const partsOf = (query: Query, sight: Viewer.Sight, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = sight
   const forgotten = isTrash ? 1 : 0
@@ -270,17 +275,17 @@ export const having = (ids: MemoryScope.Ids): Condition => {
   }
 }
 
-/** Returns the ids of a scope as columns. */
+/** Returns the ids of a scope as the cells of their columns. */
 export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string | null> =>
   MemoryScope.fields.map((field) => {
     const id = scope === MemoryScope.Global ? undefined : scope[field]
     return id === undefined ? null : text(id.normalize("NFC"))
   })
 
-/** Most rows that are read at a time, where a filter keeps out most of them. */
+/** Largest number of rows per statement; reached if the filter rejects most rows. */
 const most = 1_000
 
-/** Returns up to `limit` records that pass, after a position, newest first, then by id. Cost: the rows up to the last. */
+/** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: the rows up to the last record. */
 export const page = (
   { query }: Reading,
   sight: Viewer.Sight,
@@ -315,7 +320,7 @@ const rowsAfter = (
   after: Position | undefined,
   limit: number
 ): Io<ReadonlyArray<Row>> => {
-  // the first condition is for the index, which the second alone would read through from its start
+  // `recency <= ?` is redundant, but lets the database start in the index; with the second condition alone it scans from the beginning
   const beyond = after === undefined ? "" : " AND recency <= ? AND (recency < ? OR id > ?)"
   const position = after === undefined ? [] : [after.recency, after.recency, after.id]
   const unexpired = now === -Infinity ? "" : " AND (expires_at IS NULL OR expires_at > ?)"
@@ -337,17 +342,17 @@ const rowsAfter = (
     )
 }
 
-/** Expression of the beginning of time. A bare 0 would be an integer, which PostgreSQL compares with no time of today. */
+/** SQL for the time 0. A bare 0 would be an integer, to which PostgreSQL cannot compare today's times. */
 const never = "CAST(0 AS double precision)"
 
-/** Returns up to `limit` rows that compaction may erase, by time, from the one after `after` on. `trash` is in milliseconds. */
+/** Returns up to `limit` rows that compaction may erase, ordered by time, starting after `after`. `trash` is in milliseconds. */
 export const due = (
   { query }: Reading,
   trash: number,
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** Reads the rows that are due at `at`, which is `key`, a column that an index has in order, and `offset` milliseconds. */
+  /** Reads the rows that are due at the time `at`, which equals `key` (an indexed column) plus `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(
@@ -366,7 +371,7 @@ export const due = (
     )
   const expiring = (where: string) => rows("expires_at", "expires_at", 0, `expires_at IS NOT NULL${where}`)
   if (trash === Infinity) return expiring("")
-  // a tombstone that expires is due at the earlier of its two times
+  // a tombstone that also expires is due at the earlier of both times
   const end = trash === 0 ? never : `recency + ${trash}`
   return Effect.zipWith(
     expiring(` AND (forgotten = 0 OR expires_at <= ${end})`),
@@ -375,7 +380,7 @@ export const due = (
   )
 }
 
-/** Returns the groups that hold more rows than the cap of their kind. */
+/** Returns the scopes and kinds with more rows than the cap of the kind. */
 export const overCap = (
   { query }: Reading,
   tenant: string,

@@ -1,8 +1,8 @@
 /**
- * An engine over a SQL database: the rows and their indexes lie there, and a process caches the indexes that it searched lately.
+ * An engine over a SQL database, which stores the rows and their index terms; a process caches the indexes that it searched recently.
  *
- * A write is one transaction. It holds the rows that it needs, absent ones included, and the versions of the partitions that it
- * writes, so that batches of different users do not wait for each other where the database has several writers.
+ * A write is one transaction. It locks the rows that it needs, even ids without a row, and the versions of the partitions that it writes.
+ * So batches of different users do not wait for each other if the database supports several writers.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -28,13 +28,14 @@ import * as VectorTable from "./VectorTable.ts"
 
 /** Options of every store in a SQL database. */
 export interface Options {
-  /** Least time that a forgotten record can be restored. Default 30 days. */
+  /** Shortest time for which a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
-  /** Time between two looks for what other processes wrote, while there are listeners. Default 500 ms. */
+  /** Time between two polls for writes of other processes, while there are listeners. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Bytes that this process holds of indexes, by estimate: 1,000 for a record, and 1.2 for each dimension of its vector. A search
-   * that sees more exceeds it until a later one frees it. Texts that were read lately take up to an eighth of it in addition. Default 80 MB.
+   * Estimated size in bytes of the indexes that this process caches: 1,000 for a record, and 1.2 for each dimension of its vector. A search
+   * over more records exceeds the limit until a later search evicts them. Recently read texts take up to an eighth of it in addition.
+   * Default 80 MB.
    */
   readonly cacheSize?: number | undefined
 }
@@ -44,13 +45,13 @@ type Io<A> = Effect.Effect<A, MemoryError>
 interface Context {
   readonly name: string
   readonly database: Database
-  /** Fingerprint of the analyzer in force. */
+  /** Fingerprint of the configured analyzer. */
   readonly analyzer: string
   readonly writer: string
   readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
-/** Makes the tables where there are none, and an engine over them. Its errors call it `name`. */
+/** Creates the tables if missing, and makes an engine over them. Its errors call it `name`. */
 export const make = (
   name: string,
   database: Database,
@@ -114,7 +115,7 @@ const names = (query: Query, sql: string, parameters: ReadonlyArray<string>): St
     Effect.map(query(sql, parameters), (rows) => rows.map(([tenant]) => fromText(String(tenant))))
   )
 
-/** Notes the analyzer of a store that has no rows yet, and returns the secret. */
+/** Stores the analyzer's fingerprint if the store has no rows yet, and returns the secret. */
 const begun = (query: Query, { analyzer }: Context): Io<string | undefined> =>
   Effect.gen(function*() {
     const [row] = yield* query("SELECT 1 FROM memory_records LIMIT 1")
@@ -138,7 +139,7 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
           }
           return { answer, found, writes, isQuiet }
         }),
-      // committed writes are told, even if the caller is interrupted then
+      // published as part of the commit, so that an interruption of the caller cannot prevent it
       ({ found, isQuiet, writes }) =>
         isQuiet || writes.length === 0
           ? Effect.void
@@ -177,10 +178,10 @@ const foundIn = (
     }
   })
 
-/** Number of rows that are read, and counted, at a time. */
+/** Number of rows that are read and indexed at a time. */
 const reindexed = 200
 
-/** Replaces the words of every row by those that the analyzer in force finds. */
+/** Replaces the terms of every row by those of the configured analyzer. */
 const reindex = (database: Database, analyzer: string, entryOf: (stored: Stored) => Entry): Io<void> =>
   database.transaction((query) =>
     Effect.gen(function*() {

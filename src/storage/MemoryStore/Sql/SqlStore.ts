@@ -1,4 +1,4 @@
-/** Makes the functions that the module of each SQL database exports, out of the function that opens the database. */
+/** Makes the functions that the module of each SQL database exports, from the function that opens the database. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
@@ -8,7 +8,7 @@ import * as MemoryStore from "../../MemoryStore.ts"
 import type { Database } from "./Database.ts"
 import * as SqlEngine from "./SqlEngine.ts"
 
-/** Makes the functions of a database. `name` is what errors, spans and metrics call its stores. */
+/** Makes the functions of a database. `name` is the name of its stores in errors, spans and metrics. */
 export const over = <Options extends SqlEngine.Options>(
   name: string,
   open: (options: Options) => Effect.Effect<Database, MemoryError, Scope.Scope>

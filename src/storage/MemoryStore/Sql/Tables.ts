@@ -1,23 +1,23 @@
 /**
- * The tables of a SQL store, and the steps that bring those of an earlier release up to date.
+ * The tables of a SQL store, and the steps that migrate those of an earlier release.
  *
  * ```text
  * meta         version of the tables, fingerprint of the analyzer, secret
- * records      one row a record, tombstones included: its text, its words and outline, and what it is looked up by
- * revisions    earlier ones of each record, nineteen at most
- * names        hashes of names that a record answers to (n), and of names and ids that it refers to (r)
- * scopes       how many records of each scope and kind there are
- * partitions   a version for each partition (the scopes that an index reads together), which each batch that writes there raises
- * gone         records that were erased, or moved out of a partition, with the version of that batch
+ * records      a row for each record or tombstone: its text, its terms and outline, and the columns of its indexes
+ * revisions    up to nineteen earlier revisions of each record
+ * names        hashes of the names of a record (role n), and of the names and ids that it refers to (role r)
+ * scopes       the number of records of each scope and kind
+ * partitions   a version for each partition (see `Rows.partitionOf`), which each batch that writes to it increments
+ * gone         records that were erased or moved out of a partition, with the version of that batch
  * vectors      vectors, by model and hash of the text
  * models       dimensions of each model
- * litter       hashes of texts that may be in no record any more, whose vectors can then be erased
- * uses         how often a record was used
- * changes      what was written lately, for listeners in other processes
+ * litter       hashes of texts that may belong to no record any more, so that their vectors can be erased
+ * uses         use counts of records
+ * changes      recent writes, for listeners in other processes
  * ```
  *
- * The tenant is the first column of every key but that of `meta`, no key is drawn from a sequence, and nothing refers to another
- * table: the tables can be distributed by tenant as they stand.
+ * The tenant is the first column of every key except that of `meta`, no key comes from a sequence, and there are no foreign keys,
+ * so the tables can be distributed by tenant without changes.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -26,7 +26,7 @@ import type { Database, Dialect, Query } from "./Database.ts"
 
 type Step = (dialect: Dialect) => ReadonlyArray<string>
 
-/** The steps by version: the first makes the tables, each later one changes them. A step that was released stays as it is. */
+/** The migrations by version: the first creates the tables, each later one changes them. A released migration is never edited. */
 const steps: ReadonlyArray<Step> = [
   ({ bytes, exact }) => [
     `CREATE TABLE memory_records (
@@ -87,7 +87,7 @@ const steps: ReadonlyArray<Step> = [
 /** Version of the tables that this release reads and writes. */
 export const current = steps.length
 
-/** Returns the version of the tables, 0 where there are none. Fails with `unsupported` where a later release made them. */
+/** Returns the version of the tables, or 0 if there are none. Fails with `unsupported` if a later release created them. */
 export const checkVersion = (name: string, query: Query): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     const version = Number((yield* metaOf(query, "version")) ?? 0)
@@ -98,10 +98,7 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
     })
   })
 
-/**
- * Makes the tables, with this secret, or brings them up to date, in one transaction. Refuses tables of a later release without
- * changing them.
- */
+/** Creates the tables with this secret, or migrates them, in one transaction. Refuses tables of a later release without changing them. */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
   database.transaction((query) =>
     Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** The vectors of a SQL store, by model and hash of the text, and the uses of its records. */
+/** The vectors of a SQL store, by model and hash of the text, and the use counts of its records. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -45,15 +45,15 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
   }
 }
 
-/** Hashes after which the search for texts without a vector goes on, by tenant and model. */
+/** Hashes at which the next search for texts without a vector continues, by tenant and model. */
 type Places = Map<string, string>
 
-/** Number of places that are kept: a call of a tenant whose place was dropped begins at the first hash. */
+/** Number of entries kept in `Places`; without an entry the search starts at the first hash. */
 const mostPlaces = 10_000
 
 /**
- * Returns texts that have no vector of a model. Goes once round all hashes of the tenant, from where the last call stopped, so that
- * calls which are each followed by `attach` cost as much together as one that finds nothing: two look-ups by index for each row.
+ * Returns texts that have no vector of a model. Goes once through all hashes of the tenant, starting where the last call stopped, so that a
+ * series of calls, each followed by `attach`, costs as much as one call that finds nothing: two index lookups per row.
  */
 const pending = (
   { query }: Database,
@@ -68,13 +68,14 @@ const pending = (
     const key = `${text(tenant)}\n${text(model)}`
     const start = places.get(key) ?? ""
     places.delete(key)
-    // an expression is looked up in no index: a planner without statistics would read all live rows in place of the hashes
+    // the expression `forgotten + 0` prevents the use of an index on it: without statistics, a planner would scan all live rows instead of
+    // looking up the hashes
     const live = "tenant = ? AND forgotten + 0 = 0 AND partition <> ? AND hash"
     const found = new Map<string, Unembedded>()
-    // two ranges: up to the last hash, then from the first one to the start
+    // two ranges: from the start to the last hash, then from the first hash to the start
     for (const [first, end] of start === "" ? [["", ""]] : [[start, ""], ["", start]]) {
       for (let after = first!;;) {
-        // no other condition and no DISTINCT: a planner that misjudges what they leave would sort all hashes in place of reading some in order
+        // no other conditions and no DISTINCT, which could make a planner sort all hashes instead of reading some in order
         const hashes = yield* query(
           `SELECT hash FROM memory_records WHERE tenant = ? AND hash > ?${end === "" ? "" : " AND hash <= ?"}
            ORDER BY hash LIMIT ?`,
@@ -140,7 +141,7 @@ const attach = (
            ON CONFLICT (tenant, model, hash) DO NOTHING`,
           [text(tenant), text(model), bytes, each(batch.map(([hash], n) => [hash, n * dimensions * 4 + 1]))]
         )
-        // the text may have gone while its vector was made
+        // the text may have been erased while its vector was computed
         yield* query(
           `INSERT INTO memory_litter (tenant, hash) SELECT ?, e.value->>0 FROM {each} AS e
            WHERE NOT EXISTS (SELECT 1 FROM memory_records AS r WHERE r.tenant = ? AND r.hash = e.value->>0)
@@ -152,7 +153,7 @@ const attach = (
   )
 }
 
-/** Erases vectors of texts that were edited away. Cost: those texts. */
+/** Erases the vectors of texts that were edited or erased. Cost: those texts. */
 export const prune = (database: Database): Io<void> =>
   Effect.gen(function*() {
     for (;;) {
@@ -180,7 +181,7 @@ export const prune = (database: Database): Io<void> =>
     }
   })
 
-/** Makes the uses of an engine. Rows are written in one order, so that no two statements wait for each other. */
+/** Makes the use counts of an engine. Rows are written in the order of their ids, to avoid deadlocks between statements. */
 export const uses = ({ query }: Database): EngineUses => ({
   touch: (tenant, ids, now) =>
     Effect.asVoid(query(

@@ -1,6 +1,6 @@
 /**
- * The reads of a store: by id, by links, by page and by search. They check what is asked, and ask the engine. The module also has the
- * table of uses.
+ * The reads of a store: by id, by links, by page and by search. They validate the request, and query the engine. The module also has the
+ * table of use counts.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -36,7 +36,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface ById {
   readonly engine: Pick<Engine, "read" | "revisions" | "named" | "referring">
 }
-/** The dependencies of a page and a search, beside the way texts become terms. */
+/** The dependencies of lists and searches, with the options of the searcher. */
 export interface BySearch extends Searcher.Options {
   /** Name of the store in errors. */
   readonly name: string
@@ -47,7 +47,7 @@ export interface BySearch extends Searcher.Options {
 export const Ids = Schema.Struct({ ids: Schema.Array(MemoryId) })
 const History = Schema.Struct({ id: MemoryId, limit: Limit })
 
-/** Returns the records that the viewer is shown, in the order of `ids`. */
+/** Returns the records that the viewer may see, in the order of `ids`. */
 export const get = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -60,7 +60,7 @@ export const get = (
     return rows.map((row) => Option.flatMapNullable(row, (row) => shown(viewer, row, now)))
   })
 
-/** Returns the revisions of a record that the viewer may know of, newest first. */
+/** Returns the revisions of a record that the viewer may see, newest first. */
 export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -72,12 +72,12 @@ export const history = (
     const tenant = Viewer.tenantOf(viewer)
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
-    // the start of a history depends on all that is kept, whatever is asked for
+    // reads all kept revisions even for a small limit, since finding the record's creation needs them
     const kept = yield* engine.revisions(tenant, id, Math.max(limit, Revision.revisionsKept))
-    return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
+    return visibleRevisions(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
-/** Returns the neighbours of a record: both ends are visible, live and true now, to the library itself as well. */
+/** Returns the neighbours of a record. Only records that are visible, live and valid now count, even for the viewer `System`. */
 export const links = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -107,32 +107,33 @@ export const links = (
 const live = (row: Option.Option<Stored>): ReadonlyArray<MemoryRecord> =>
   Option.isSome(row) && !row.value.forgotten ? [row.value.record] : []
 
-/** Returns the record of a row that is neither a tombstone nor expired; the library itself sees both. */
+/** Returns the record of a row that is neither a tombstone nor expired; for the viewer `System` that of any row. */
 const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | undefined => {
   if (Viewer.isSystem(viewer)) return row.record
   return Viewer.sees(viewer, row.record.scope) && !row.forgotten && !isExpired(row.record, now) ? row.record : undefined
 }
 
 /**
- * Returns the part of a history that a viewer may know: since the record was last put anew, so what was forgotten before stays
- * forgotten. A record that was forgotten and restored has all of its past again, the tombstone among it.
+ * Returns the part of a history that a viewer may see: the revisions since the record was last created. If it had been forgotten and then
+ * created anew, the revisions before that stay hidden. If it was forgotten and restored, all revisions are returned, the tombstone
+ * included.
  */
-const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
   const first = revisions.findIndex((record, n) => Revision.isCreation(record, revisions.slice(n + 1)))
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
 
-// an unknown clause would widen the answer
+// unknown clauses are errors, since ignoring one would widen the result
 const Filter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
-/** The schema of a query, which refuses unknown clauses. */
+/** The schema of a query; unknown clauses are errors. */
 export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = MemoryQuery.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
 
-/** Returns a page of the records that pass the filter, or of the trash. */
+/** Returns a page of the records that pass the filter, or a page of the trash. */
 export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter): Io<Page<MemoryRecord>> =>
   Effect.gen(function*() {
     const checked = yield* check("list", Filter, filter)
@@ -141,7 +142,10 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
     return page ?? (yield* noCursor("list"))
   })
 
-/** Streams every record that passes the filter, or the trash. Each page goes on where the last one ended; no row is read twice. */
+/**
+ * Streams every record that passes the filter, or the trash. Each page starts after the last record of the previous one, so no row is read
+ * twice.
+ */
 export const stream = (
   store: BySearch,
   viewer: Viewer.Any,
@@ -161,8 +165,8 @@ export const stream = (
   }))
 
 /**
- * Streams pages of up to `limit` records, each asked for after the last record of the page before it. `first` is the position
- * after which the first page comes; default: the beginning.
+ * Streams pages of up to `limit` records, each starting after the last record of the previous page. `first` is the position after which the
+ * first page starts; default: the beginning.
  */
 export const pages = (
   page: (after: Retrieval.Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
@@ -183,7 +187,7 @@ export const pages = (
 
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
-/** Returns the best hits. If the vector leg that was asked for is missing they are found by words, and `failures` says why. */
+/** Returns the best hits. If the query asks for vectors and they cannot be searched, it uses words only, and `failures` has the reason. */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
     const { answerable, failures } = yield* answerableOf(store, "search", viewer, query)
@@ -192,7 +196,7 @@ export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery):
     return failures.length > 0 ? { ...found, failures } : found
   })
 
-/** Returns why a record is not among the hits; `None` where it is. */
+/** Returns why a record is not among the hits; `None` if it is. */
 export const whyNot = (
   store: BySearch,
   viewer: Viewer.Any,
@@ -207,20 +211,20 @@ export const whyNot = (
     return Option.fromNullable(absence)
   })
 
-/** Returns the query as it can be answered, and what keeps it from being answered as it was asked. */
+/** Returns the query in the form that can be answered, and the errors that prevent the form requested. */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {
     const checked = yield* check(op, Query, query)
     const mode = checked.mode ?? (checked.embedding ? "hybrid" : "lexical")
     if (mode === "lexical") return { answerable: { ...checked, mode }, failures: [] }
-    const error = yield* missingLeg(store, op, Viewer.tenantOf(viewer), checked.embedding)
+    const error = yield* vectorProblem(store, op, Viewer.tenantOf(viewer), checked.embedding)
     if (error === undefined) return { answerable: { ...checked, mode }, failures: [] }
     if (mode === "vector") return yield* error
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
-/** Returns why there is no vector leg; refuses a vector that no store could compare. */
-const missingLeg = (
+/** Returns the reason why vectors cannot be searched, if any. Fails if the vector itself is invalid. */
+const vectorProblem = (
   { engine: { vectors }, name }: BySearch,
   op: string,
   tenant: string,
@@ -238,10 +242,10 @@ const missingLeg = (
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
 
-/** Number of records whose uses are remembered; beyond it the one touched longest ago is dropped. */
+/** Number of records whose use counts are kept; beyond it the least recently used record is dropped. */
 const capacity = 100_000
 
-/** The uses of a store's records: for viewers, and as they are kept. */
+/** The use counts of a store's records: as viewers see them, and as stored. */
 interface KeptUsage extends Usage {
   readonly kept: Reader["uses"]
 }
@@ -251,7 +255,7 @@ type Get = (
   ids: ReadonlyArray<MemoryId>
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
-/** Makes the table of uses, with times and counts: the `given` one, the engine's, or one of this process, lost with it. */
+/** Makes the table of use counts: the `given` one, that of the engine, or one in memory, which ends with the process. */
 export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
   given !== undefined
     ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
@@ -259,7 +263,7 @@ export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): Kep
     ? inEngine(get, engine.uses)
     : inProcess(get, engine)
 
-/** Asks an engine, which erases the uses of a row with the row. */
+/** Uses the table of an engine, which erases the counts of a row together with the row. */
 const inEngine = (get: Get, table: EngineUses): KeptUsage => {
   const { read, touch } = table
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
@@ -275,7 +279,7 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
       Effect.gen(function*() {
         const found = Array.from(new Set(yield* shown(viewer, ids)))
         const known = found.length > 0 ? yield* read(Viewer.tenantOf(viewer), found) : []
-        const uses = new Map(found.map((id, n) => [id, known[n]!])) // one each
+        const uses = new Map(found.map((id, n) => [id, known[n]!])) // the engine returns one for each id
         return ids.map((id) => uses.get(id) ?? { count: 0 })
       })
   }
@@ -283,12 +287,12 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, Uses>()
-  // the key includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
+  // the key includes the scope: the id of an erased record may be used in another scope, whose viewers must not see the old count
   const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
     (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
   const keep = (key: string, uses: Uses) => {
-    table.delete(key) // moves it to the end: a Map keeps the order of insertion
+    table.delete(key) // moves the key to the end, since a Map keeps insertion order
     table.set(key, uses)
   }
   const trim = () => {
@@ -319,7 +323,7 @@ const inProcess = (get: Get, engine: Engine): KeptUsage => {
       read: (tenant, ids) => Effect.map(rows(tenant, ids), (found) => found.map((record) => usesOf(tenant, record))),
       set: (tenant, uses) =>
         Effect.map(rows(tenant, uses.map(([id]) => id)), (found) => {
-          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // a row or none for each
+          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // `undefined` for ids without a row
           trim()
         })
     }

@@ -1,11 +1,11 @@
 /**
- * Plans and applies batches of mutations. `plan` is pure: it names what has to be read, and of what was read it decides the rows
- * to write, or the first refusal; an engine may call it any number of times. `apply` runs a plan on an engine, and pauses where
- * a batch is long. Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
+ * Plans and applies batches of mutations. `plan` is pure: it names the rows to read, and decides from them the rows to write, or the first
+ * error; an engine may call it again to retry. `apply` runs a plan on an engine, with pauses if the batch is long. Laws: a mutation sees
+ * the effects of those before it in the batch; rows that the viewer may not see count as absent.
  *
- * One fact cannot be hidden, since an id names one record of a tenant: a put under the id of an invisible record fails with
- * `invalid_id` where a free id would have created a record. Every other refusal of the batch comes first, so a viewer that
- * probes for ids has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
+ * One fact cannot be hidden, since an id names one record of a tenant: a put with the id of an invisible record fails with `invalid_id`,
+ * while a free id would have created a record. All other errors of the batch take precedence, so a viewer that probes for ids must write a
+ * record for each free one. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -24,16 +24,16 @@ import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../..
 import type { Provenance, Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Revision.ts"
 
-/** The source of new ids. */
+/** The generator of new ids. */
 export { type IdGenerator, makeIdGenerator, SharedIdGenerator } from "../../../domain/MemoryId.ts"
 
-/** A batch of mutations that were checked, each with its id. */
+/** A batch of validated mutations, each with its id. */
 export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
-  /** Mutations, each with the id that it is about: a named one, or one minted for it. */
+  /** Mutations, each with the id of its record: given by the caller, or generated for it. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
-  /** Dedupe keys by place; a draft without one is never a duplicate. */
+  /** Dedupe keys by index in `mutations`; a draft without a key is never a duplicate. */
   readonly keys: ReadonlyArray<string | undefined>
   readonly provenance: Provenance
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
@@ -42,12 +42,12 @@ export interface Batch {
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch: applied; or nothing is written since minted ids turned out to be taken, and it needs other ids. */
+/** The outcome of a batch. `Taken`: nothing was written, because generated ids were already in use; the batch needs other ids. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
 
-/** The rows that a batch has to read, and the decision on them. */
+/** The rows that a batch needs, and the decision what to write. */
 export interface TransactionPlan {
   readonly needs: Needs
   readonly decide: Decide<Outcome>
@@ -67,7 +67,7 @@ export const plan = (batch: Batch): TransactionPlan => {
     Effect.suspend(() => {
       const decider = makeDecider(batch, found)
       const places = Array.from(mutations.keys())
-      const steps = EventLoop.forEach(places, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // a place of the batch
+      const steps = EventLoop.forEach(places, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // `n` is an index of the batch
       return Effect.zipRight(steps, Effect.suspend(decider.end))
     })
   return {
@@ -80,25 +80,25 @@ export const plan = (batch: Batch): TransactionPlan => {
   }
 }
 
-/** Number of mutations that are checked, and decided, without a pause. */
+/** Number of mutations that are validated, and decided, without a pause. */
 const few = 128
 
-/** Work between two pauses, as `sizeOf` counts it: a few milliseconds. */
-const stretch = 65_536
+/** Work between two pauses, as `sizeOf` counts it: about 2 ms. */
+const stretch = 16_384
 
-/** Estimates the work of a mutation in units of 0.1 µs. */
+/** Estimates the work of deciding a mutation, in units of 0.1 µs. */
 const sizeOf = (mutation: MemoryMutation): number => {
   const said = mutation._tag === "Put" ? mutation.draft : mutation._tag === "Update" ? mutation.patch : {}
   return 128 + (said.body?.length ?? 0) / 8 + Payload.sizeOf(said.data ?? null) + Payload.sizeOf(said.metadata ?? null)
 }
 
-/** Returns the key by which a draft may be a duplicate of a record. Cost: a hash of the draft. */
+/** Returns the dedupe key of a draft, if duplicates of it are to be found. Cost: a hash of the draft. */
 const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
     : undefined
 
-/** Whether the batch mints the id of the draft that the mutation puts. */
+/** Whether the mutation puts a draft without an id, so that the batch generates one. */
 const isMinted = (
   mutation: MemoryMutation
 ): mutation is Extract<MemoryMutation, { readonly _tag: "Put" }> =>
@@ -106,10 +106,10 @@ const isMinted = (
 
 const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new Set(all))
 
-/** Decides mutations one after the other. After a refusal a step does nothing. */
+/** Decides mutations one by one. After an error, further steps do nothing. */
 interface Decider {
   readonly step: (n: number) => void
-  /** Returns the writes once each mutation had its step, or the first refusal. */
+  /** Returns the writes after the step of each mutation, or the first error. */
   readonly end: () => Result<Decision<Outcome>>
 }
 
@@ -125,13 +125,13 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const origin = provenance.origin ?? "user"
   const circumstances: Revision.WriteContext = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
-  const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced, oldest first, since it purged the id
+  const replaced = new Map<MemoryId, Array<Stored>>() // rows replaced by this batch since its last purge of the id, oldest first
   const purged = new Set<MemoryId>()
   const held = Revision.makeHolders(found, rows)
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** The first id of a put that a record out of sight has. The batch goes on as if it were free, and is refused at its end. */
+  /** The first id of a put that a hidden record has. The batch goes on as if the id were free, and fails at its end. */
   let unusable: MemoryId | undefined
 
   const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)
@@ -159,7 +159,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     return (replaced.get(id)?.findLast(isMeant) ?? kept.find(isMeant))?.record
   }
 
-  /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
+  /** Returns the context of a write into this scope, with its trust limited by the viewer; instructions keep the trust of their file. */
   const into = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
       ? circumstances
@@ -217,7 +217,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     }
     const row = rows.get(id)
     const current = there(row) ? row : undefined
-    // a forgotten row, too, keeps its id for its file
+    // the id of a forgotten row stays reserved for its file, too
     const late = (visible(row) ? writable(row) : undefined) ?? standsAt(id, current, ifRevision)
     if (late) return late
     const isHidden = row !== undefined && !visible(row)
@@ -289,7 +289,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
 
   return {
     step(n) {
-      const [id, mutation] = mutations[n]! // a place of the batch
+      const [id, mutation] = mutations[n]! // `n` is an index of the batch
       refusal ??= decide(id, mutation, keys[n])
     },
     end() {
@@ -316,7 +316,7 @@ export interface Dependencies {
   readonly entryOf: (stored: Stored) => Entry
 }
 
-/** Applies all of a batch, in order, or nothing: one transaction, and another where minted ids are taken. Pauses if it is long. */
+/** Applies all of a batch, in order, or nothing, in one transaction; repeats it if generated ids are taken. Pauses if the batch is long. */
 export const apply = (
   { engine, entryOf, kinds, idGenerator, name }: Dependencies,
   op: string,
@@ -338,7 +338,7 @@ export const apply = (
       const minted: Array<MemoryId> = []
       for (const id of ids) {
         minted.push(id ?? (yield* idGenerator.next(tenant)))
-        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // minting takes little
+        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // pauses are rarer than above, since generating an id takes little time
       }
       const { decide, needs } = plan({
         op,
@@ -347,7 +347,7 @@ export const apply = (
         kinds,
         entryOf,
         keys,
-        mutations: checked.map((mutation, n) => [minted[n]!, mutation]), // one id each
+        mutations: checked.map((mutation, n) => [minted[n]!, mutation]), // one id for each mutation
         hasHistory: () => history
       })
       const outcome = yield* engine.transact(tenant, needs, decide)
@@ -356,7 +356,7 @@ export const apply = (
     }
   })
 
-/** Checks a batch, a long one in parts with pauses between them. The store owns what is returned: its author can change none of it. */
+/** Validates a batch; a long one in parts, with pauses. Returns copies, so that the caller cannot change them later. */
 const checkedInTurns = (
   op: string,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -384,13 +384,13 @@ const checkedInTurns = (
   )
 }
 
-/** Turns an issue of a part of a batch into one of the whole batch; `start` is the part's first place. */
+/** Converts an issue of a part of a batch to one of the whole batch; `start` is the index at which the part starts. */
 const from = (start: number, { message, path: [field, place, ...path] }: SchemaIssue): SchemaIssue => ({
   message,
   path: typeof place === "number" ? [field!, start + place, ...path] : [field!]
 })
 
-/** Returns the mutation with copies of its JSON, the one part that a check passes on as it is. */
+/** Returns the mutation with its JSON copied; validation copies everything else. */
 const owned = (mutation: MemoryMutation): MemoryMutation =>
   mutation._tag === "Put"
     ? { ...mutation, draft: Payload.owned(mutation.draft) }

@@ -1,6 +1,6 @@
 /**
- * Makes the `Service` of an engine out of named functions (`Transaction`, `Reads`, `Compaction`), each behind the viewer check,
- * counted as activity, timed and traced. The module also has the activity that each store has.
+ * Makes the `Service` of an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks the viewer, counts
+ * as activity, and has a span and a duration metric. The module also has `Activity`, by which periodic work waits for calls.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -36,7 +36,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
   Effect.gen(function*() {
     const { capabilities, ingest, outside, tools, trash, usage } = primitives
     yield* checkTrash(name, trash)
-    const { history: _, ...rest } = capabilities ?? {} // no history without kept revisions, whatever the capabilities claim
+    const { history: _, ...rest } = capabilities ?? {} // a store has history only if it keeps revisions, whatever its capabilities claim
     return yield* make(name, yield* Engine.fromRows(name, primitives), {
       capabilities: rest,
       ingest,
@@ -60,7 +60,7 @@ export const inMemory = (
     return yield* make("memory", MemoryEngine.make({ kinds, analyzer, trash }))
   })
 
-/** Makes a store of an engine. Spans, metrics and errors call it `name`. Erases what is due before it returns. */
+/** Makes a store of an engine. Spans, metrics and errors call it `name`. Runs one compaction before it returns. */
 export const make = (
   name: string,
   engine: Engine.Engine,
@@ -150,7 +150,7 @@ export const make = (
     return service
   })
 
-/** Makes the calls that write out of one that applies a batch. `op` names the call in errors. */
+/** Makes the write operations of a store from a function that applies a batch. `op` names the operation in errors. */
 export const writes = (
   batch: (
     op: "apply" | "put" | "update" | "forget",
@@ -170,7 +170,7 @@ export const writes = (
   update: (viewer, id, patch, { ifRevision } = {}) =>
     Effect.map(
       batch("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]),
-      ([applied]) => applied!.record! // one in, one out, and not absent
+      ([applied]) => applied!.record! // one mutation has one result, and an update has a record
     ),
   forget: (viewer, ids, { purge } = {}) =>
     Effect.map(
@@ -179,9 +179,9 @@ export const writes = (
     )
 })
 
-const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent
+const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // every put has a record
 
-/** Fails where the engine's index has the terms of another analyzer, in which questions would find nothing. */
+/** Fails if another analyzer built the engine's index, because its terms would not match those of queries. */
 const madeBy = (
   name: string,
   engine: Engine.Engine,
@@ -195,13 +195,13 @@ const madeBy = (
         message: `${name}: its index was made by another analyzer. Provide that one, or run MemoryStore.reindex`
       }))
 
-/** Makes the index of an engine again with the analyzer in force. Nothing else may use the engine meanwhile. */
+/** Rebuilds the index of an engine with the configured analyzer. Nothing else may use the engine meanwhile. */
 export const reindex = (engine: Engine.Engine): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(Analyzer.Analyzer, (analyzer) => engine.reindex(fingerprint(analyzer.index), entryOf(analyzer)))
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
-/** Makes the function that times and traces the calls of a store. The metric of a call is made once. */
+/** Makes the function that adds a span and a duration metric to an operation. The metric of each operation is cached. */
 const observer = (name: string) => {
   const durations = new Map<string, typeof duration>()
   return <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> => {
@@ -212,10 +212,10 @@ const observer = (name: string) => {
   }
 }
 
-/** Options that turn stack traces off: they would show the library's own code, and cost more than the rest of the span. */
+/** Options that turn stack traces off: they would show only the library's own code, and cost more than the rest of the span. */
 const untraced = { captureStackTrace: false }
 
-/** Returns the secret that signs. All processes that share a store, or open it again, need the same one. */
+/** Returns the secret for signatures. All processes that share a store or reopen it need the same one. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
@@ -244,7 +244,7 @@ const readerOf = (
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 
-/** Makes vectors that check the tenant of each call, and ask in NFC, the form that is used as a key. */
+/** Wraps the vectors of a store: validates the tenant of each call, and normalises it to NFC, the form used as a key. */
 const vectorsOf = (
   { attach, models, pending, read }: Vectors.Vectors,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
@@ -264,18 +264,18 @@ const vectorsOf = (
 }
 
 /**
- * The signals of a store's use, so that periodic work runs because something happened and not by the clock alone.
+ * The activity of a store, for which periodic work waits, so that it does not run by the clock alone.
  *
- * The periodic work of a store without calls, and without records that expire, sleeps. After a long sleep of the machine or
- * of a test's clock, the work of all missed hours is done once.
+ * Without calls and without records that expire, periodic work sleeps. After a long sleep of the machine or of a test's clock, the work of
+ * all missed hours runs once.
  */
 export interface Activity {
   /**
-   * Waits until the number of calls differs from `known`, and returns it; returns at once if it differs already.
-   * `compact`, `sign`, `changes` and `tenantsWith` do not count as calls.
+   * Waits until the number of calls differs from `known`, and returns the number; returns at once if it already differs. `compact`, `sign`,
+   * `changes` and `tenantsWith` do not count as calls.
    */
   readonly since: (known: number) => Effect.Effect<number>
-  /** Earliest time at which a row that the last compaction left is to be erased, in epoch milliseconds; `Infinity` if none is. */
+  /** Earliest time at which a row may be erased, as of the last compaction, in epoch milliseconds; `Infinity` if no row may be. */
   readonly nextExpiry: Effect.Effect<number>
 }
 
@@ -305,8 +305,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities of several stores into one. `all` is read at the start and again after each call of one of the stores, so
- * that a store that is added later counts from then on.
+ * Combines the activities of several stores. `all` is read at the start and again after each call of a store, so that a store added later
+ * is included from then on.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
@@ -331,7 +331,10 @@ export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): 
 /** Longest timer of the platform, in milliseconds. */
 const longest = 2 ** 31 - 1
 
-/** Sleeps until a time in epoch milliseconds; `Infinity` never comes. Sleeps in stretches of 24 days, a timer's maximum. */
+/**
+ * Sleeps until a time in epoch milliseconds; for ever if it is `Infinity`. A timer can sleep for at most 24 days, so several follow each
+ * other.
+ */
 export const sleepUntil = (time: number): Effect.Effect<void> =>
   time === Infinity
     ? Effect.never
@@ -343,11 +346,11 @@ export const sleepUntil = (time: number): Effect.Effect<void> =>
 type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
 
 const checked = <F extends Call>(op: string, call: F): F =>
-  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the same arguments and errors
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // has the type of `call`
 
 /**
- * Wraps a store so that each call refuses a viewer that is no `Viewer` with `invalid_scope`, before anything reads it: a plain
- * object may lack the checks of `Viewer.make`, and its fields decide what it sees. `tools` returns none for it.
+ * Wraps a store so that each operation fails with `invalid_scope` if the viewer was not made by `Viewer.make`. A plain object could skip
+ * the checks of `Viewer.make`, and its fields decide what it sees. `tools` returns none for it.
  */
 export const checkingViewer = (store: Service): Service => ({
   ...store,

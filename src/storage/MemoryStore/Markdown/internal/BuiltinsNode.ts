@@ -1,4 +1,7 @@
-/** Node's files and compression: what `#builtins` is under Node, Bun and Deno. The one module that imports node:fs and node:zlib. */
+/**
+ * Node's file system and compression: the target of `#builtins` under Node, Bun and Deno. The only module that imports node:fs and
+ * node:zlib.
+ */
 /** Node's file system. */
 export * as fs from "node:fs"
 export { brotliCompress, brotliDecompress, constants } from "node:zlib"

@@ -1,4 +1,7 @@
-/** Loads the vault's code when a vault is opened: what `#vault` is under Node, Bun and Deno. An import of the package does without it. */
+/**
+ * Loads the vault's code when a vault is opened: the target of `#vault` under Node, Bun and Deno. Importing the package alone does not load
+ * it.
+ */
 import * as Effect from "effect/Effect"
 
 /** The module that opens vaults. */

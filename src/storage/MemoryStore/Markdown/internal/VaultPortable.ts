@@ -1,5 +1,5 @@
 /**
- * The vault's code as an import like any other: what `#vault` is in browsers. A bundler leaves it out where no vault is opened; an
+ * Imports the vault's code statically: the target of `#vault` in browsers. A bundler can leave it out if no vault is opened; a dynamic
  * `import()` would keep it in every bundle.
  */
 import * as Effect from "effect/Effect"

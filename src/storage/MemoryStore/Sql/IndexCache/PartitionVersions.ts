@@ -1,4 +1,4 @@
-/** The versions of the partitions that a viewer sees, which tell an index whether it is up to date. */
+/** Reads the versions of the partitions that a viewer sees, by which a cached index knows whether it is current. */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../../domain/MemoryError.ts"
 import * as MemoryScope from "../../../../domain/MemoryScope.ts"
@@ -11,22 +11,22 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** The versions of partitions, by name. */
 export type Wanted = ReadonlyMap<string, number>
 
-/** The versions of the partitions in sight, as they are now. */
+/** The current versions of the visible partitions. */
 export interface PartitionVersions {
   readonly wanted: Wanted
-  /** Value of `Dialect.history`; `undefined`: not known there. */
+  /** Value of `Dialect.history`; `undefined` if unknown. */
   readonly history: string | undefined
-  /** Dimensions and version of the vectors of the model that is asked for. Dimensions 0: there are none. */
+  /** Dimensions and version of the requested model's vectors; dimensions are 0 if there are none. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
 }
 
-/** Reads the history of the database by a statement of its own. */
+/** Reads the history of the database in a separate statement. */
 export const historyOf = ({ query }: Reading, history: string): Io<string | undefined> =>
   history === "NULL"
     ? Effect.succeed(undefined)
     : Effect.map(query(`SELECT ${history}`), ([row]) => typeof row?.[0] === "string" ? row[0] : undefined)
 
-/** Returns the dimensions of a model's vectors; `undefined`: there are none. */
+/** Returns the dimensions of a model's vectors; `undefined` if there are none. */
 export const dimensionsOf = ({ query }: Reading, tenant: string, model: string): Io<number | undefined> =>
   Effect.map(
     query("SELECT dimensions FROM memory_models WHERE tenant = ? AND model = ? AND dimensions > 0", [
@@ -36,7 +36,7 @@ export const dimensionsOf = ({ query }: Reading, tenant: string, model: string):
     ([row]) => row === undefined ? undefined : Number(row[0])
   )
 
-/** Returns the versions of the partitions in sight. */
+/** Returns the versions of the visible partitions. */
 export const versionsOf = (
   { query }: Reading,
   { tenant, visibility }: Viewer.Sight,
@@ -49,7 +49,7 @@ export const versionsOf = (
        LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ? WHERE p.tenant = ? AND `
   const asked = [...model === undefined ? [] : [text(model)], text(tenant)]
   const only = (partitions: ReadonlyArray<string>) =>
-    // PostgreSQL plans a short list in half the time
+    // PostgreSQL plans a short list in half the time of `{in}`
     partitions.length > 0 && partitions.length <= 8
       ? query(`${select}p.partition IN (${partitions.map(() => "?").join(", ")})`, [...asked, ...partitions.map(text)])
       : query(`${select}p.partition {in}`, [...asked, keys(partitions)])
@@ -79,5 +79,5 @@ export const versionsOf = (
   }))
 }
 
-/** Returns the first id of a scope's key: its partition. */
-const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches at least nothing
+/** Returns the first id of a scope's key, which names its partition. */
+const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // the pattern always matches, if only the empty string

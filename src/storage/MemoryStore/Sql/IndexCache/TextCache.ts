@@ -1,7 +1,7 @@
 /**
- * Keeps records that were read lately in memory, so that a search whose hits were shown before reads no texts from the database. Each
- * is kept as it was at a version of its partition. A write makes a new version, so that no entry ever becomes wrong: an entry that is
- * no longer asked for is dropped once there is no more room.
+ * Caches records that were read recently, so that a search whose hits were read before reads no texts from the database. The key of an
+ * entry includes the version of its partition. A write makes a new version, so entries never become stale; unused entries are evicted when
+ * the cache is full.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
@@ -9,26 +9,26 @@ import { partitionOf } from "../Rows.ts"
 
 interface Entry {
   readonly record: MemoryRecord
-  /** Size of the entry in bytes, by estimate. */
+  /** Estimated size of the entry in bytes. */
   readonly size: number
 }
 
-/** Bytes of a record beside its texts. */
+/** Estimated bytes of a record without its texts. */
 const bytesOfRecord = 1_000
 
-/** The records that were read lately, within a number of bytes. */
+/** An LRU cache of records, limited by their estimated size. */
 export class TextCache {
   readonly #capacity: number
   #size = 0
-  /** Entries by key; those asked for last at the end: a Map keeps the order of insertion. */
+  /** Entries by key, least recently used first; a Map keeps insertion order. */
   readonly #entries = new Map<string, Entry>()
 
-  /** Makes an empty cache. `capacity` is the bytes that it may hold, by estimate. */
+  /** Makes an empty cache. `capacity` is its largest estimated size in bytes. */
   constructor(capacity: number) {
     this.#capacity = capacity
   }
 
-  /** Returns the record that an index has at a version. */
+  /** Returns the record that an index has at a version, if cached. */
   get(tenant: string, version: number, { id, scope }: Pick<MemoryRecord, "id" | "scope">): MemoryRecord | undefined {
     const key = keyOf(tenant, version, { id, scope })
     const entry = this.#entries.get(key)
@@ -38,7 +38,7 @@ export class TextCache {
     return entry.record
   }
 
-  /** Adds a record as it was written at a version. `length` is that of its JSON, in UTF-16 units. */
+  /** Adds a record as it was at a version. `length` is the length of its JSON, in UTF-16 units. */
   add(tenant: string, version: number, record: MemoryRecord, length: number): void {
     const key = keyOf(tenant, version, record)
     if (this.#entries.has(key)) return

@@ -1,0 +1,29 @@
+/** Copies one store into another, with the rows of threads and outboxes under the ids by which the target finds them. */
+import type * as Effect from "effect/Effect"
+import type * as MemoryError from "../domain/MemoryError.ts"
+import * as OutboxState from "../harness/Outbox/OutboxState.ts"
+import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
+import * as StoreCopy from "../storage/Copy.ts"
+import type { Service } from "../storage/MemoryStore.ts"
+
+export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
+
+/**
+ * Copies everything in `from` to `to`. `written` is 0 if the target already has everything.
+ *
+ * Memory use is bounded by the batch. Listeners to the target's changes are notified of each revision. A copy ignores viewers on both
+ * sides, and validation and policies when it writes, so it is a tool for the operator of both stores. Texts are indexed with the configured
+ * analyzer, and deduplicated by the configured kinds. Of two use counts the higher one stays, of two times the later one. A record purged
+ * from the source after an earlier copy stays in the target; a record erased by the target's compaction is copied again.
+ *
+ * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
+ * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of an id, or another thread of the same owner and
+ * name; this is checked before anything is written, and again at each write. Fails with `invalid_draft` if an option is invalid, or the
+ * target has vectors of a model with other dimensions.
+ */
+export const copy = (
+  from: Service,
+  to: Service,
+  options: StoreCopy.Options = {}
+): Effect.Effect<StoreCopy.Report, MemoryError.MemoryError> =>
+  StoreCopy.copy(from, to, options, [ThreadRows.readName, OutboxState.readName])
