@@ -752,6 +752,16 @@ const killer = (store: Store, expected: string | undefined) =>
     return undefined
   })
 
+describe("killers.ts", () => {
+  it("maps names of mutants to titles of laws", () => {
+    const titles = new Set(MemoryStoreContract.laws.map(({ title }) => title))
+    assert.deepStrictEqual(
+      Object.entries(killers).filter(([name, title]) => !(name in mutants && titles.has(title))),
+      []
+    )
+  })
+})
+
 describe("the laws of MemoryStore fail for a store in which", () => {
   for (const [name, store] of Object.entries(mutants)) {
     it.effect(name, (test) =>
