@@ -16,7 +16,7 @@ const store = ["serve", "--store", `vault:${join(place, "vault")}`, "--user", "a
 /** Asks the inspector for a method of a server, and returns the answer; the inspector's exit code is 1 where that is an error of a tool. */
 const asked = (server, method, ...rest) => {
   const args = ["--yes", "@modelcontextprotocol/inspector@2", "--cli", ...server, "--method", method, ...rest]
-  const { stderr, stdout } = spawnSync("npx", args, { cwd: place, encoding: "utf8" })
+  const { stderr, stdout } = spawnSync("npx", args, { cwd: place, encoding: "utf8", timeout: 300_000 })
   assert.notEqual(stdout, "", stderr)
   return JSON.parse(stdout)
 }
