@@ -339,7 +339,7 @@ export class InvertedIndex {
   /** Restores an encoded index, and returns the doc ids of its documents in the order of `encode`; `untils` are in that order, too. */
   static *decode({ bytes, columns, head, names: [terms = []] }: IndexParts, untils: ReadonlyArray<number>) {
     const scopes = head as ReadonlyArray<MemoryScope> // `encode` wrote it
-    const [scope, length, ends] = columns // three of three
+    const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
     const nexts = new Int32Array(scopes.length + 1)
