@@ -67,6 +67,22 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
+  it.scoped("overwrites no message of a thread that was renamed since it was copied: its earlier name, which stays in the target, is refused", () =>
+    Effect.gen(function*() {
+      const [source, target] = [yield* memory, yield* memory]
+      const threads = yield* threadsOf(source)
+      yield* threads.append(ada, "tea", said("Green."))
+      yield* Copy.copy(source, target)
+      yield* threads.rename(ada, "tea", "coffee")
+      assert.isTrue((yield* Copy.copy(source, target)).verified)
+      const copied = yield* threadsOf(target)
+      assert.strictEqual(yield* copied.append(ada, "coffee", said("Black.")), 1)
+      const { reason } = yield* Effect.flip(copied.append(ada, "tea", said("Jasmine.")))
+      assert.strictEqual(reason, "conflict")
+      const { items } = yield* copied.messages(ada, "coffee")
+      assert.deepStrictEqual(items.map(({ content }) => content), ["Green.", "Black."])
+    }))
+
   it.scoped("copies the messages that wait in an outbox: the target extracts each of them once, and continues the conversation", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
