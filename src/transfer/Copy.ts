@@ -19,9 +19,9 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  * deleting the earlier name of a renamed thread erases its messages. Messages that an outbox of the source has read since stay to be read.
  *
  * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
- * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of an id, or another thread of the same owner and
- * name; this is checked before anything is written, and again at each write. Fails with `invalid_draft` if an option is invalid, or the
- * target has vectors of a model with other dimensions.
+ * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of an id; so also if it has threads of an owner, of
+ * whatever name, or messages of a conversation, that the source does not have. This is checked before anything is written, and again at
+ * each write. Fails with `invalid_draft` if an option is invalid, or the target has vectors of a model with other dimensions.
  */
 export const copy = (
   from: Service,
