@@ -67,7 +67,7 @@ export const excerpt = (text: string, isAsked: IsAsked, most: number): string =>
   return `${start > 0 ? "… " : ""}${end.toWellFormed()}${start + most < line.length ? " …" : ""}`
 }
 
-/** Indents lines below a headline, wrapped to the width of the terminal. */
+/** Indents every line of a text by `by` spaces; on a terminal, first wraps the text to its width. */
 export const indented = (text: string, { columns, isTerminal }: Screen, by = 4): string =>
   (isTerminal ? wrap(text, Math.max(40, columns - by)) : text.split("\n")).map((line) => " ".repeat(by) + line).join(
     "\n"

@@ -22,8 +22,9 @@ const pause = 100
 const stretch = 20
 
 /**
- * Starts a progress line. `total`: the number of items, if known; the remaining time is shown only then. From then on, V8 collects garbage
- * instead of growing the heap: an export of 100,000 records takes 120 MB instead of 196, and the same time.
+ * Starts a progress line. `total`: the number of items, if known; the remaining time is shown only then. Also sets V8's flag
+ * `--optimize-for-size` for the rest of the process, which a long command needs: with it, an export of 100,000 records takes 120 MB instead
+ * of 196, in the same time.
  */
 export const make = (noun: string, total?: number): Effect.Effect<Progress, never, Screen> =>
   Effect.gen(function*() {

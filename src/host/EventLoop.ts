@@ -17,8 +17,9 @@ import type { Steps } from "../ranking/internal/IndexCodec.ts"
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
- * Pauses for one turn of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one: `sleep(0)` takes a
- * millisecond, and the timers of several fibers, each due when another's step ends, would run one after the other without a turn.
+ * Pauses for one turn of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one. `sleep(0)` would
+ * take a millisecond, and would not always let sockets run: if several fibers pause by timers, another timer is due whenever a step ends,
+ * and the loop runs one timer after the other.
  */
 export const turn: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)

@@ -32,7 +32,7 @@ export type Learning = Payload.Learning
 /** A running session. Recording fails with `unsupported` after its end, and with `invalid_draft` for a blank text. */
 export interface Session {
   readonly id: string
-  /** Learnings of the last 10 sessions: the 20 most certain of confidence 0.5 or more, ties newest first. */
+  /** Learnings of the last 10 sessions: at most 20, of confidence 0.5 or more, the highest confidence first, ties newest first. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
   /** Records a learning, of confidence 0..1, default 0.5. The last 500 of a session are kept. */
   readonly recordLearning: (

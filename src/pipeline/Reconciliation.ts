@@ -166,8 +166,9 @@ export const attribute = (
 }
 
 /**
- * Returns the candidate with the same text, else the one that shares the most words with `text` (Jaccard), the first of equals; none if the
- * best similarity is below `min`, 0..1, default 0. `open`, a subset of the candidates in their order, restricts the choice. @internal
+ * Returns the candidate with the same text, else the one with the most similar words (Jaccard similarity), of equals the first. Returns
+ * `undefined` if this similarity is below `min`, 0..1, default 0. With `open`, a subset in the order of all candidates, considers only
+ * these. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 

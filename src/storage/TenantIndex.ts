@@ -99,6 +99,8 @@ export const make = (options: Options): TenantIndex => {
   const stale = new Set<MemoryId>()
   /** Whether the index has read all rows once. */
   let isWhole = false
+  /** Whether a caller of `prepared` has begun to sort the index; the next one continues if the sorting was interrupted. */
+  let isSorting = false
   /** The encoded index, until it is restored. */
   let kept: Kept | undefined
   let isBuilt = false
@@ -165,17 +167,22 @@ export const make = (options: Options): TenantIndex => {
     return index
   }
 
+  const sorted = (index: MemoryIndex.MemoryIndex): Effect.Effect<void> => {
+    isSorting = true
+    return Effect.map(paced(() => index.sorting()), () => void (isSorting = false))
+  }
+
   const prepared = Effect.zipRight(
     restoredInSteps,
     Effect.suspend(() => {
       const index = begun()
-      if (unread === undefined && stale.size === 0) return Effect.void
+      if (unread === undefined && stale.size === 0) return isSorting ? sorted(index) : Effect.void
       const ids = stale.values() // a live iterator: it also returns ids that are set meanwhile
       let left = 2 * (stale.size + rows.size) // a bound, so that other writers cannot keep this loop busy for ever
       const some = (most: number): Effect.Effect<void> => {
         for (let work = 0; work < most; left--) {
           const { done, value: id } = next(ids)
-          if (done === true || left === 0) return paced(() => index.sorting())
+          if (done === true || left === 0) return sorted(index)
           work += takeUp(index, id)
         }
         return Effect.flatMap(turn, () => some(Math.min(stretch, 2 * most)))
@@ -216,21 +223,14 @@ export const make = (options: Options): TenantIndex => {
       if (kept !== undefined && !kept.changed.has(id)) kept.changed.set(id, before)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
-      if (row === undefined || row.forgotten) {
-        rows.delete(id)
-        if (index !== undefined) stale.add(id)
-        links?.set(before, undefined)
-        counts?.set(before, undefined)
-        texts?.set(before, undefined)
-        holders.set(before, undefined)
-        return
-      }
-      rows.set(id, row)
+      const after = row?.forgotten === true ? undefined : row
+      if (after === undefined) rows.delete(id)
+      else rows.set(id, after)
       if (index !== undefined) stale.add(id)
-      links?.set(before, row)
-      counts?.set(before, row)
-      texts?.set(before, row)
-      holders.set(before, row)
+      links?.set(before, after)
+      counts?.set(before, after)
+      texts?.set(before, after)
+      holders.set(before, after)
     },
     counts: Effect.suspend(() => {
       counts ??= new LazyIndex({

@@ -114,7 +114,7 @@ describe("the tool forget", () => {
     }))
 
   law(
-    "refuses instructions with read_only, and a malformed id with invalid_id",
+    "fails with read_only for a record of instructions, and with invalid_id for a malformed id",
     (call, store) =>
       Effect.gen(function*() {
         const [file] = yield* store.put(Viewer.system(), [{

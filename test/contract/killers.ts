@@ -102,7 +102,7 @@ export const killers: Readonly<Record<string, string>> = {
     "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
   "purge leaves the history behind": "get and history as System return a forgotten record, but not a purged one",
   "forget erases the record instead of leaving a tombstone":
-    "the id of forgotten instructions can be put, purged and restored only with origin instructions",
+    "put, purge and restore of forgotten instructions fail with read_only unless their origin is instructions",
   "only the newest revision is kept":
     "restoring a revision whose expiresAt is past fails with invalid_draft and changes nothing",
   "createdAt is rounded down to whole seconds":
@@ -162,7 +162,7 @@ export const killers: Readonly<Record<string, string>> = {
   "forget removes instructions for any caller":
     "writes to instructions fail with read_only unless their origin is instructions",
   "put takes over the id of forgotten instructions":
-    "the id of forgotten instructions can be put, purged and restored only with origin instructions",
+    "put, purge and restore of forgotten instructions fail with read_only unless their origin is instructions",
   "list clamps an invalid limit instead of refusing it":
     "list, search, whyNot and history refuse an invalid filter, query or limit",
   "get and put return the stored object instead of a copy":

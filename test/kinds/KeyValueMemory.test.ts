@@ -417,7 +417,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* memory.size(bob), 1)
     }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
 
-  it.effect("provides a promise backend for one viewer, and copies entries from another one", () =>
+  it.effect("toBackend makes a backend with promises for one viewer, and copyBackend copies all its entries", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* MemoryStore.MemoryStore

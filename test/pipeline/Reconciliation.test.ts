@@ -346,7 +346,7 @@ describe("attribute", () => {
     assert.lengthOf(attribute(decisions, [porto], [lisbon]), 2)
   })
 
-  it("ignores the deletion of a memory that is equal to the fact", () => {
+  it("drops the decision to delete a memory that has the same text as the fact", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [{ text: "Ada lives  in Lisbon" }], [lisbon]), [])
   })
 })

@@ -193,6 +193,32 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(restored, { text: "tea" }), ["tea"])
   })
 
+  it("is encoded and restored in more steps if it has more scopes", () => {
+    const count = 5_000
+    const stepsOf = (scopeOf: (n: number) => MemoryRecord["scope"]) => {
+      const records = Array.from({ length: count }, (_, n) => record(`${n}`, { scope: scopeOf(n) }))
+      const index = indexOf(...records)
+      const known = new Map(records.map((one) => [one.id, one]))
+      const restored = MemoryIndex.make()
+      const counted = <A>(steps: MemoryIndex.Steps<A>) => {
+        for (let taken = 0;; taken++) {
+          const { done, value } = steps.next()
+          if (done === true) return { taken, value }
+        }
+      }
+      const encoding = counted(index.encoding())
+      const restoring = counted(restored.restoring(encoding.value, (id) => known.get(id)))
+      assert.isTrue(restoring.value)
+      const text = { text: `${count - 1}` }
+      assert.deepStrictEqual(restored.search(system, text, 0), index.search(system, text, 0))
+      return [encoding.taken, restoring.taken] as const
+    }
+    const [encoding, restoring] = stepsOf((n) => ({ userId: `user-${n}`, sessionId: `session-${n}` }))
+    const [encodingOne, restoringOne] = stepsOf(() => ({ userId: "ada" }))
+    assert.isAtLeast(encoding - encodingOne, count / 1_024)
+    assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
+  })
+
   it("encodes its state as of the start of encoding, whatever changes between the steps and however often it is restored", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>

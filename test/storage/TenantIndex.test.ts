@@ -49,6 +49,31 @@ describe("a TenantIndex that is built with yields", () => {
       yield* Fiber.join(building)
       assert.strictEqual(tenantIndex.index(), index)
     }))
+
+  it.live("is prepared for no caller before it is sorted, also when the caller that began to sort it was interrupted", () =>
+    Effect.gen(function*() {
+      const tenantIndex = made()
+      tenantIndex.set(id("first"), row(record("first", "tea")))
+      const index = tenantIndex.index()
+      const { sorting } = index
+      let isSorting = false
+      Object.assign(index, {
+        sorting() {
+          isSorting = true
+          return sorting()
+        }
+      })
+      const count = 20_000
+      for (let n = 0; n < count; n++) {
+        tenantIndex.set(id(`${n}`), row(world.record(`${n}`, { createdAt: (n * 7_919) % count })))
+      }
+      const first = yield* Effect.fork(tenantIndex.prepared)
+      while (!isSorting) yield* EventLoop.turn
+      yield* Fiber.interrupt(first)
+      assert.isFalse(sorting().next().done)
+      yield* tenantIndex.prepared
+      assert.isTrue(sorting().next().done)
+    }))
 })
 
 describe("a TenantIndex that is restored from bytes", () => {

@@ -6,6 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Threads from "../../src/harness/Threads.ts"
+import * as ThreadWrites from "../../src/harness/Threads/ThreadWrites.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Copy from "../../src/transfer/Copy.ts"
 import * as Outboxes from "../harness/Outboxes.ts"
@@ -65,6 +66,36 @@ describe("Copy.copy", () => {
       const { reason } = yield* Effect.flip(Copy.copy(source, target))
       assert.strictEqual(reason, "conflict")
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
+    }))
+
+  it.scoped("refuses with `conflict` threads of an owner who has others in the target, and copies them once those are purged, as it says", () =>
+    Effect.gen(function*() {
+      const [source, target] = [yield* memory, yield* memory]
+      yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
+      const theirs = yield* threadsOf(target)
+      yield* theirs.append(ada, "coffee", said("Black."))
+      const { message, reason } = yield* Effect.flip(Copy.copy(source, target))
+      assert.strictEqual(reason, "conflict")
+      assert.include(message, "Purge all that one owner of threads or messages has")
+      yield* ThreadWrites.purge(target, ada)
+      assert.isTrue((yield* Copy.copy(source, target)).verified)
+      assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
+    }))
+
+  it.scoped("overwrites no message of a thread that was renamed since it was copied: its earlier name, which stays in the target, is refused", () =>
+    Effect.gen(function*() {
+      const [source, target] = [yield* memory, yield* memory]
+      const threads = yield* threadsOf(source)
+      yield* threads.append(ada, "tea", said("Green."))
+      yield* Copy.copy(source, target)
+      yield* threads.rename(ada, "tea", "coffee")
+      assert.isTrue((yield* Copy.copy(source, target)).verified)
+      const copied = yield* threadsOf(target)
+      assert.strictEqual(yield* copied.append(ada, "coffee", said("Black.")), 1)
+      const { reason } = yield* Effect.flip(copied.append(ada, "tea", said("Jasmine.")))
+      assert.strictEqual(reason, "conflict")
+      const { items } = yield* copied.messages(ada, "coffee")
+      assert.deepStrictEqual(items.map(({ content }) => content), ["Green.", "Black."])
     }))
 
   it.scoped("copies the messages that wait in an outbox: the target extracts each of them once, and continues the conversation", () =>

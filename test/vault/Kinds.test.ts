@@ -157,7 +157,7 @@ describe("files of kinds in a vault", () => {
       })
   )
 
-  it.scopedLive("every page in the section By hand of docs/kinds.md is a valid page", () =>
+  it.scopedLive("every page in docs/kinds.md, section \"By hand\", is read without issues", () =>
     Effect.gen(function*() {
       const root = yield* place
       const text = fs.readFileSync(path.join(import.meta.dirname, "../../docs/kinds.md"), "utf8")

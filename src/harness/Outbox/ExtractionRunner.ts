@@ -31,7 +31,7 @@ import * as OutboxState from "./OutboxState.ts"
 import * as OutboxTurns from "./OutboxTurns.ts"
 import type { OutboxWorker } from "./OutboxWorker.ts"
 
-/** Dependencies and counts that all readings of one outbox share. */
+/** Dependencies and counts that all readings (extraction runs) of one outbox share. */
 export interface ExtractionRunner {
   readonly log: OutboxLog.OutboxLog
   readonly pipeline: MemoryPipeline.Service

@@ -25,7 +25,7 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** The write access of one outbox to its rows, with the dependencies of all writes. */
+/** Fields that the functions of this module need to write the rows of one outbox, and its counts of parked batches. */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity

@@ -389,7 +389,7 @@ const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker =>
   return best ?? worker
 }
 
-/** Number of conversations of a full tenant that are compared to choose the one to read. */
+/** Largest number of conversations that are compared, when a tenant has no free capacity, to choose the one to read. */
 const candidates = 64
 
 /** Rates how unlikely a reading of the conversation is to succeed soon, from 0 (likely) to 3. */

@@ -213,7 +213,7 @@ const draft = <A extends { readonly row: string }, I>(
   data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
 })
 
-/** Writes the rows of a message. */
+/** Creates the rows of a message; fails with `conflict` if there is one of its place, which another name of the thread may have appended. */
 export const putMessage = (
   { idOf, owner }: Rows,
   generation: string,
@@ -229,7 +229,8 @@ export const putMessage = (
       sequence,
       part,
       parts
-    })
+    }),
+    ifRevision: 0
   }))
 
 /** Erases the row of a thread irrecoverably, if it has not changed since it was read. */

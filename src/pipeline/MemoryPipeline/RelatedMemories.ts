@@ -163,7 +163,7 @@ export const requireUnchanged = (
     }
   })
 
-/** Largest number of memories that are requested at once, and in all. */
+/** Largest number of memories that one search requests, and that are returned for all facts together. */
 const maxMemories = 1_000
 /** Longest part of a fact's text that is used as a query, in UTF-16 units. */
 const maxQueryLength = 1_024

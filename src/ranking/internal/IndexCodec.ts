@@ -14,9 +14,9 @@
  * A `Writer` writes integers from 0 up as varints: seven bits per byte, the lowest first; the eighth bit is set if more bytes follow.
  */
 /** Version of the format. Increase it when the format changes, or when a text gets other terms (`Tokenizer`, `Bm25.read`). */
-export const format = 4
+export const format = 5
 
-/** The parts of an encoded index. `head` is JSON, and short; `names` are lists of terms and ids. */
+/** The parts of an encoded index. `head` is JSON, and short; `names` are lists of ids, terms and scopes, the last as JSON. */
 export interface IndexParts {
   readonly head: unknown
   readonly names: ReadonlyArray<ReadonlyArray<string>>
@@ -66,9 +66,13 @@ export function* encoding(
   scopes: ReadonlyArray<unknown>,
   columns: ReadonlyArray<Int32Array>,
   postings: Steps<Encoded>
-): Steps<IndexParts> {
+): Steps<Omit<IndexParts, "head">> {
   const { ends, lists, terms } = yield* postings
-  return { head: scopes, names: [terms], columns: [...columns, ends], bytes: lists }
+  const texts: Array<string> = []
+  for (const scope of scopes) {
+    if (texts.push(JSON.stringify(scope)) % namesOfLine === 0) yield 8 * namesOfLine
+  }
+  return { names: [terms, texts], columns: [...columns, ends], bytes: lists }
 }
 
 /** Packs the parts of an index into one array of bytes, in steps. */

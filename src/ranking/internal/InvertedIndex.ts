@@ -337,11 +337,10 @@ export class InvertedIndex {
   }
 
   /** Restores an encoded index, and returns the doc ids of its documents in the order of `encode`; `untils` are in that order, too. */
-  static *decode({ bytes, columns, head, names: [terms = []] }: IndexParts, untils: ReadonlyArray<number>) {
-    const scopes = head as ReadonlyArray<MemoryScope> // `encode` wrote it
-    const [scope, length, ends] = columns // three of three
+  static *decode({ bytes, columns, names: [terms = [], scopes = []] }: IndexParts, untils: ReadonlyArray<number>) {
+    const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()
-    for (const one of scopes) index.#scopes.numberOf(one)
+    for (const one of scopes) if (index.#scopes.numberOf(JSON.parse(one) as MemoryScope) % 256 === 255) yield 16_384 // `encode` wrote it
     const nexts = new Int32Array(scopes.length + 1)
     for (const number of scope!) nexts[number + 1]! += 1
     for (let n = 1; n < nexts.length; n++) nexts[n]! += nexts[n - 1]!

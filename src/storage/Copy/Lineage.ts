@@ -204,10 +204,12 @@ export const lackingOf = (
     : actual > expected
     ? `${to.name} has moved on since it was copied`
     : `${from.name} no longer keeps revision ${actual}, at which ${to.name} stands`
+  // the id of a row of the library is another one in each store, and no user can purge it by itself
+  const remedy = isInternal(newestOf(source).record.scope) ? "all that one owner of threads or messages has" : id
   return Either.left(MemoryError.make("conflict", {
     op: "copy",
     id,
-    message: `${why}. Nothing was overwritten. Purge ${id} in ${to.name}, or in ${from.name}, and copy again`,
+    message: `${why}. Nothing was overwritten. Purge ${remedy} in ${to.name}, or in ${from.name}, and copy again`,
     detail: { expected, actual }
   }))
 }

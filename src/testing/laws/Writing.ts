@@ -269,7 +269,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the id of forgotten instructions can be put, purged and restored only with origin instructions",
+    "put, purge and restore of forgotten instructions fail with read_only unless their origin is instructions",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })

@@ -38,7 +38,7 @@ export const ThreadLine = Schema.Struct({
   tenant: Viewer.Tenant,
   owner: MemoryScope,
   name: ScopeId,
-  /** Sequence number in the thread of the first of these messages. */
+  /** Sequence number of the first message of `messages`, counted within the thread. */
   from: Schema.NonNegativeInt,
   messages: Schema.NonEmptyArray(ThreadRows.Stored)
 })

@@ -32,7 +32,7 @@ const scopeFields = { userId: "userId", agentId: "agentId", runId: "runId", chat
 const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as const
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
-/** Fields that every Deuz file has. No other system's files have all of them; our own have their times as dates. */
+/** Fields by which a Deuz file is recognised: only Deuz writes all of them so. Our own files have `createdAt` as a date, not a number. */
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,
   kind: Schema.Literal("episodic", "semantic", "working", "procedural"),

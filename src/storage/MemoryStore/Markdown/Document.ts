@@ -155,7 +155,10 @@ export const parse = (
   )
 }
 
-/** Reads a text that we wrote, or that a person wrote in our format. `bound` is the id of the record that a note continues. */
+/**
+ * Reads a text that we wrote, or that a person wrote in our format. `bound` is the id of the record that this file held before.
+ * Default: the id that the path gives.
+ */
 const strict = (
   context: Context,
   path: string,

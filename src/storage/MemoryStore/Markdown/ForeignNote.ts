@@ -50,7 +50,7 @@ export interface Read {
   readonly extra: Matter
   /** Parts of the text that could not be read, a sentence each. */
   readonly issues: ReadonlyArray<string>
-  /** Whether the record has only the beginning of the body. */
+  /** Whether the note's text is longer than a record may hold, so that the record's body is only its beginning. */
   readonly isPartial: boolean
 }
 

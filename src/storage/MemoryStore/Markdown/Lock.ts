@@ -29,7 +29,7 @@ export interface Lock {
 }
 
 const file = `${hidden}/lock`
-/** Largest number of heartbeats in a session: enough for a day with a timeout of 0.1 seconds. */
+/** Largest number of heartbeats in a session: enough for nine hours with a timeout of 0.1 seconds. */
 const perSession = 1_000_000
 /** Time between two attempts while another process holds the lock. */
 const wait = Duration.millis(5)

@@ -55,7 +55,7 @@ interface Held {
   readonly parts: Map<string, Part>
   /** Version and dimensions of each model's vectors, and the value of `added`, when the vectors were last read. */
   readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
-  /** Number of records ever added. */
+  /** Number of additions to `index` so far; removals do not lower it. */
   added: number
   /** Estimated bytes per record, vectors included. */
   weight: number
