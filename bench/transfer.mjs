@@ -1,6 +1,6 @@
 /*
- * Import and export of many records, and the peak memory of each: `node bench/transfer.mjs [RECORDS]`, by default a million. It makes a file,
- * reads it into a SQLite store in a process of its own, and writes that store to a file in another one. Both files have to be equal.
+ * Import and export of many records by the command, and the peak memory of each: `node bench/transfer.mjs [RECORDS]`, by default a million. It
+ * makes a file, imports it into a SQLite store, and exports that store. Both files have to be equal. Needs `npm run build`.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -11,16 +11,13 @@ import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
 import { fileURLToPath } from "node:url"
 
-/** Bounds of the heap: what does not fit ends the process, and garbage is collected instead of kept. */
-const flags = ["--max-old-space-size=96", "--max-semi-space-size=4"]
-
-const [phase = "1000000", folder = "", count = ""] = process.argv.slice(2)
+const records = Number(process.argv[2] ?? 1_000_000)
 const library = (path) => import(new URL(`../dist/${path}`, import.meta.url))
+const command = fileURLToPath(new URL("../dist/cli/effect-memory.mjs", import.meta.url))
 
-const said = () => {
-  const { maxRSS } = process.resourceUsage()
-  return `${(process.uptime()).toFixed(1)} s, peak memory ${Math.round(maxRSS / 1024)} MiB`
-}
+/** A module that says at the end of its process how long it ran, and how much memory it had at most. */
+const watching = `data:text/javascript,process.on("exit", () => console.error(
+  process.uptime().toFixed(1) + " s, peak memory " + Math.round(process.resourceUsage().maxRSS / 1024) + " MiB"))`
 
 const hashOf = async (file) => {
   const hash = createHash("sha256")
@@ -29,7 +26,7 @@ const hashOf = async (file) => {
 }
 
 /** The lines of a file as `export` writes them: newest first. */
-async function* lines(records) {
+async function* lines() {
   const MemoryId = await library("domain/MemoryId.js")
   const { canonicalJson } = await library("domain/Digest.js")
   yield "{\"format\":\"effect-memory\",\"version\":1}\n"
@@ -55,57 +52,18 @@ async function* lines(records) {
   yield `${canonicalJson({ end: { records, messages: 0 } })}\n`
 }
 
-const inStore = async (use) => {
-  const [{ Context, Effect, Layer, Stream }, Sqlite, MemoryStore, MemoryJsonl] = await Promise.all([
-    import("effect"),
-    library("storage/MemoryStore/Sqlite.js"),
-    library("storage/MemoryStore.js"),
-    library("transfer/MemoryJsonl.js")
-  ])
-  await Effect.gen(function*() {
-    const store = Context.get(
-      yield* Layer.build(Sqlite.layer({ filename: join(folder, "memory.db") })),
-      MemoryStore.MemoryStore
-    )
-    yield* use({ Effect, MemoryJsonl, Stream, store })
-  }).pipe(Effect.scoped, Effect.runPromise)
-  console.log(`${phase} of ${count} records: ${said()}`)
-}
-
-if (phase === "import") {
-  await inStore(({ Effect, MemoryJsonl, Stream, store }) =>
-    Effect.map(
-      MemoryJsonl.read(
-        store,
-        Stream.fromAsyncIterable(createReadStream(join(folder, "in.jsonl")), (error) => error),
-        { batch: 500 }
-      ),
-      ({ complete, records, skipped }) => console.log({ complete, records, skipped: skipped.length })
-    )
-  )
-} else if (phase === "export") {
-  const out = createWriteStream(join(folder, "out.jsonl"))
-  await inStore(({ Effect, MemoryJsonl, Stream, store }) =>
-    Stream.runForEach(
-      MemoryJsonl.write(store),
-      (line) => Effect.async((resume) => void out.write(line, () => resume(Effect.void)))
-    )
-  )
-  out.end()
-} else {
-  const records = Number(phase)
-  const place = mkdtempSync(join(tmpdir(), "transfer-"))
-  try {
-    await pipeline(Readable.from(lines(records)), createWriteStream(join(place, "in.jsonl")))
-    for (const part of ["import", "export"]) {
-      spawnSync(process.execPath, [...flags, fileURLToPath(import.meta.url), part, place, String(records)], {
-        stdio: "inherit"
-      })
-    }
-    const [before, after] = await Promise.all(["in.jsonl", "out.jsonl"].map((name) => hashOf(join(place, name))))
-    console.log(before === after ? "both files are equal" : "the files differ")
-    process.exitCode = before === after ? 0 : 1
-  } finally {
-    rmSync(place, { recursive: true, force: true })
+const place = mkdtempSync(join(tmpdir(), "transfer-"))
+const [given, made] = ["in.jsonl", "out.jsonl"].map((name) => join(place, name))
+try {
+  await pipeline(Readable.from(lines()), createWriteStream(given))
+  for (const [part, file] of [["import", given], ["export", made]]) {
+    const args = ["--import", watching, command, part, file, "--store", `sqlite:${join(place, "memory.db")}`]
+    console.log(`${part} of ${records} records`)
+    if (spawnSync(process.execPath, args, { stdio: "inherit" }).status !== 0) process.exitCode = 1
   }
+  const isEqual = await hashOf(given) === await hashOf(made)
+  console.log(isEqual ? "both files are equal" : "the files differ")
+  if (!isEqual) process.exitCode = 1
+} finally {
+  rmSync(place, { recursive: true, force: true })
 }

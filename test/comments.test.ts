@@ -27,6 +27,28 @@ const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined 
   return isContinued ? undefined : /(?:^|\s)\/\/\s+([A-Za-z]+)\b/.exec(line)?.[1]
 }
 
+describe("titles of tests and laws", () => {
+  it("begin with their subject, not with a preposition or relative word", () => {
+    const root = join(src, "..")
+    const isOfTests = (file: string) => /^(?:test|src\/testing)\/(?!\.fences).*\.ts$/.test(file)
+    const all = ["test", "src/testing"].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) =>
+        `${folder}/${file.split(sep).join("/")}`
+      )
+    ).filter(isOfTests)
+    assert.isAbove(all.length, 250)
+    const found = all.flatMap((file) =>
+      Array.from(
+        readFileSync(join(root, file), "utf8").matchAll(
+          /\b(?:it(?:\.\w+)*|describe|law|ofHistory)\(\s*["`]([A-Za-z]+) [^"`]*/g
+        ),
+        ([title, word]) => words.has(word!.toLowerCase()) ? [`${file}: ${title}`] : [] // the pattern has this group
+      ).flat()
+    )
+    assert.deepStrictEqual(found, [])
+  })
+})
+
 describe("comments in src", () => {
   it("begin with their subject, not with a preposition or relative word", () => {
     const found = files.flatMap((file) => {

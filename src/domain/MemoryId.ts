@@ -114,6 +114,10 @@ export const stableId = (seed: string): MemoryId => {
   return unsafe(id)
 }
 
+/** Derives the id of a row of the library from a signature with the secret of its store, so that nobody else can know it. */
+export const signedId = (purpose: string, signature: string, name: string): MemoryId =>
+  stableId(`${purpose}:${signature}:${name}`)
+
 /** Derives the id of an imported record: `stableId("<system>:" + id)`. The original id belongs in `source.reference`. */
 export const foreign = (system: string, id: string): MemoryId => stableId(`${system}:${id}`)
 

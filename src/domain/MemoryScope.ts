@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 const anId: LazyArbitrary<string> = (fc) =>
   fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))
     .map((id) => id.normalize("NFC"))
-    // eslint-disable-next-line no-control-regex
+    // eslint-disable-next-line no-control-regex -- control characters are refused
     .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
 
 /**
@@ -17,7 +17,7 @@ const anId: LazyArbitrary<string> = (fc) =>
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(256),
-  // eslint-disable-next-line no-control-regex
+  // eslint-disable-next-line no-control-regex -- control characters are refused
   Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
   Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // generators of ids cannot use a pattern with a lookahead
   Schema.annotations({

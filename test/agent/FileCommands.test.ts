@@ -188,7 +188,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.lengthOf((yield* MemoryService.as(ada)(list({}))).items, 1)
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("of one user are separate from another user's under the same path", () =>
+  it.live("files of one user are separate from another user's under the same path", () =>
     Effect.gen(function*() {
       const mine = yield* caller(ada)
       const his = yield* caller(Viewer.make({ userId: "bob" }))

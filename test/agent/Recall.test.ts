@@ -56,7 +56,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "without a query returns the ten most recent records, and the number of others",
+    "the tool recall without a query returns the ten most recent records, and the number of others",
     (call, store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {

@@ -101,7 +101,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "with an id replaces text, tags and scope of a visible record, and keeps createdAt and its other fields",
+    "the tool remember with an id replaces text, tags and scope of a visible record, and keeps createdAt and its other fields",
     (call, store) =>
       Effect.gen(function*() {
         const [put] = yield* store.put(pilot, [{
@@ -137,7 +137,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "with the id of an invisible, missing or read-only record changes nothing, and answers alike for the first two",
+    "the tool remember with the id of an invisible, missing or read-only record changes nothing, and answers alike for the first two",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()

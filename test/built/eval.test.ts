@@ -83,7 +83,7 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(result(output), expected)
   })
 
-  it("in hybrid mode finds by vector a document that shares no word with the query", async () => {
+  it("`npm run eval` in hybrid mode finds by vector a document that shares no word with the query", async () => {
     const folder = elsewhere()
     writeFileSync(
       join(folder, "docs.jsonl"),

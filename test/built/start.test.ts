@@ -52,7 +52,7 @@ describe("npm start", () => {
     assert.deepStrictEqual(records(), before)
   })
 
-  it("with a folder loads the instruction files of its tree, and none from outside", async () => {
+  it("`npm start` with a folder loads the instruction files of its tree, and none from outside", async () => {
     const tree = elsewhere()
     mkdirSync(join(tree, ".git"))
     mkdirSync(join(tree, "deep/er"), { recursive: true })

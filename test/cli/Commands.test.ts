@@ -127,7 +127,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
 })
 
 describe("the command effect-memory", () => {
-  it.scopedLive("without --store uses EFFECT_MEMORY_STORE, else the vault .memory in the working directory", () =>
+  it.scopedLive("the command effect-memory without --store uses EFFECT_MEMORY_STORE, else the vault .memory in the working directory", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "in the folder"], { cwd })
@@ -146,7 +146,7 @@ describe("the command effect-memory", () => {
       assert.deepStrictEqual(found.items.map(({ body }) => body), ["--no is a flag"])
     }))
 
-  it.scopedLive("with --store memory: keeps memories only as long as the process", () =>
+  it.scopedLive("the command effect-memory with --store memory: keeps memories only as long as the process", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* answered(Remembered, ["remember", "for a moment", "--store", "memory:"])).outcome,

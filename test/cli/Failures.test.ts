@@ -45,7 +45,7 @@ describe("a wrong command line exits with 2 and one message on stderr", () => {
       assert.isAtMost(stderr.split("\n").length, 3, stderr)
     }))
 
-  it.scopedLive("without a command prints the help page on stderr", () =>
+  it.scopedLive("a command line without a command prints the help page on stderr", () =>
     Effect.map(run([]), ({ code, stderr, stdout }) => {
       assert.deepStrictEqual([code, stdout], [2, ""])
       assert.match(stderr, /^NAME\n/)

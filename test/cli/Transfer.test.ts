@@ -37,7 +37,7 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
       assert.strictEqual(yield* told(["export", "--store", to]), fs.readFileSync(one, "utf8"))
     }))
 
-  it.scopedLive("with --user export everything about that user and nothing of others", () =>
+  it.scopedLive("export with --user writes everything about that user and nothing of others", () =>
     Effect.gen(function*() {
       const store = yield* address
       yield* filled(store)

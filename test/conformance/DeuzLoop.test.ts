@@ -1,4 +1,4 @@
-/** What Deuz's chat does with memory around a call: recall before it and extraction after it, neither of which can fail it. */
+/** The memory of Deuz's chat around a call: recall before it and extraction after it, neither of which can fail it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../src/domain/MemoryError.ts"

@@ -197,7 +197,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "without waiting return what they accepted, and the next flush writes it",
+    "Strands' tools without waiting return what they accepted, and the next flush writes it",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)
@@ -249,7 +249,7 @@ describe("Strands' callbacks of injection", () => {
   ]
   for (const [name, injection] of cases) {
     law(
-      `that throw in ${name} leave the turn without memories, and have no other effect`,
+      `Strands' callbacks of injection that throw in ${name} leave the turn without memories, and have no other effect`,
       Effect.gen(function*() {
         const manager = yield* open({ stores: [notes], injection })
         yield* awaited(() => manager.add("Ada likes tea"))
@@ -372,7 +372,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "without extractor and model keeps each message unchanged",
+    "Strands' extraction without extractor and model keeps each message unchanged",
     Effect.gen(function*() {
       const trust: Trust = 1
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { infer: false, trust } } }] })

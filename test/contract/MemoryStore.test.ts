@@ -30,7 +30,7 @@ describe("the laws of MemoryStore hold for an Overlay over a store that already 
   assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
   for (const writes of [1, 3]) {
     for (const law of laws) {
-      it.scoped(`after ${writes} batches: ${law.title}`, () =>
+      it.scoped(`an Overlay after ${writes} batches: ${law.title}`, () =>
         MemoryStoreContract.check(law, overPast(writes)).pipe(
           Effect.provideService(Courses, coursesOfComposed),
           Effect.orDie

@@ -120,7 +120,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list with asOf returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list returns closed records":
-    "after a batch that puts a correction and closes the old record, list returns the correction, and with an earlier asOf the old one",
+    "list returns the correction after a batch that puts a correction and closes the old record, and with an earlier asOf the old one",
   "search ignores asOf":
     "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",

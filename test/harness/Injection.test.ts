@@ -104,7 +104,7 @@ describe("the query of an Injection", () => {
   })
 
   for (const vague of ["?", "ok", "Yes, please!", "and why?", "go on", "…", "👍"]) {
-    it(`for "${vague}" includes the user text before it, and nothing earlier`, () => {
+    it(`the query of an Injection for "${vague}" includes the user text before it, and nothing earlier`, () => {
       const turn = [user("Tell me of Bern"), assistant("It has bears."), user(vague)]
       assert.strictEqual(Injection.queryOf(turn), `Tell me of Bern\n${vague}`)
       assert.strictEqual(Injection.queryOf([user("Long ago"), ...turn]), `Tell me of Bern\n${vague}`)

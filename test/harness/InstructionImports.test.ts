@@ -75,7 +75,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("that imports itself is loaded once, and an issue names the circle", () =>
+  it.effect("an instruction file that imports itself is loaded once, and an issue names the circle", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -113,7 +113,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("with the same text as another file of its directory is loaded once, and one with another text beside it", () =>
+  it.effect("an instruction file with the same text as another file of its directory is loaded once, and one with another text beside it", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -128,7 +128,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("of 33,000 bytes is loaded whole; one of 70,000 is cut, and memory_degraded says so", () =>
+  it.effect("an instruction file of 33,000 bytes is loaded whole; one of 70,000 is cut, and memory_degraded says so", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ ".git": null, "AGENTS.md": "x".repeat(33_000), "CLAUDE.md": "y".repeat(70_000) })
       const { files } = yield* load(at(""))

@@ -208,7 +208,7 @@ describe("a failing store of a MemoryManager", () => {
     dies: { layer: writing(Effect.die("boo")), writable: true }
   }
 
-  it.effect("that dies does not affect the other stores, and is reported like any failure", () =>
+  it.effect("a failing store of a MemoryManager that dies does not affect the other stores, and is reported like any failure", () =>
     Effect.gen(function*() {
       const { accept, add, flush, search } = yield* manager
       const { tags } = yield* heard(
@@ -232,7 +232,7 @@ describe("a failing store of a MemoryManager", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])
     }).pipe(Effect.provide(world({ stores: dying }))))
 
-  it.effect("that hangs does not block searches, and delays the closing of the scope by at most thirty seconds", () =>
+  it.effect("a failing store of a MemoryManager that hangs does not block searches, and delays the closing of the scope by at most thirty seconds", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.fork(Effect.provide(
         Effect.gen(function*() {
@@ -249,7 +249,7 @@ describe("a failing store of a MemoryManager", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("among failing stores makes the call fail with their common reason, else unavailable, and the names of all", () =>
+  it.effect("a failing store of a MemoryManager among failing stores makes the call fail with their common reason, else unavailable, and the names of all", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a failing store of a MemoryManager", () => {
       }
     }))))
 
-  it.effect("whose filter throws is named in the error, and the other stores keep the messages", () =>
+  it.effect("a failing store of a MemoryManager whose filter throws is named in the error, and the other stores keep the messages", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -467,7 +467,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       for (const { store } of yield* stores) assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
     }).pipe(MemoryService.as(ada), Effect.provide(world({ config: { extraction: { notes: false } } }))))
 
-  it.effect("without a manager only calls the plugins, and flush returns at once", () =>
+  it.effect("MemoryService.turnEnd without a manager only calls the plugins, and flush returns at once", () =>
     Effect.gen(function*() {
       const { flush, turnEnd } = yield* service
       yield* MemoryService.as(bob)(turnEnd([Message.user("hello")]))

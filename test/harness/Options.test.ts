@@ -79,7 +79,7 @@ describe("invalid options", () => {
       }).pipe(Effect.provide(NodeContext.layer))
   )
 
-  it.effect("of MemoryEvents and RateLimit are defects", () =>
+  it.effect("invalid options of MemoryEvents and RateLimit are defects", () =>
     Effect.gen(function*() {
       const makes: ReadonlyArray<Effect.Effect<unknown, never, Scope.Scope>> = [
         MemoryEvents.make({ capacity: NaN }),
@@ -92,7 +92,7 @@ describe("invalid options", () => {
       }
     }))
 
-  it.effect("of a MemoryManager are refused with the name of their store", () =>
+  it.effect("invalid options of a MemoryManager are refused with the name of their store", () =>
     Effect.gen(function*() {
       const stores = Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })
       const layer = MemoryManager.layer({ extraction: { notes: { timeout: time("soon") } } }).pipe(
@@ -121,7 +121,7 @@ describe("a missing model", () => {
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
 
-  it.effect("for a put with `embed: true` publishes one event, and the records are written", () =>
+  it.effect("a missing model for a put with `embed: true` publishes one event, and the records are written", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {

@@ -463,7 +463,7 @@ describe("the capacity of an Outbox", () => {
       assert.strictEqual((yield* outbox.status).waiting, 1)
     }).pipe(memory))
 
-  it.scoped("of a tenant whose model hangs delays neither appends nor extractions of another tenant", () =>
+  it.scoped("a tenant whose model hangs delays neither appends nor extractions of another tenant", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("hangs") ? Effect.never : Effect.void)
@@ -504,7 +504,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.parked, 3)
     }).pipe(memory))
 
-  it.scoped("of open conversations closes those without waiting turns, which only resets their turn count", () =>
+  it.scoped("the limit of open conversations closes those without waiting turns, which only resets their turn count", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openLines: 3, trigger: ExtractionTrigger.interval(2) })

@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version are drained once each, and the sequence numbers continue",
+      "rows of an earlier version are drained once each, and the sequence numbers continue",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version's ended session keep the session's sequence number, though nothing waits",
+      "rows of an earlier version's ended session keep the session's sequence number, though nothing waits",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version's plan are used by the plan that replaces it",
+      "rows of an earlier version's plan are used by the plan that replaces it",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "of an earlier version can be parked, released and purged like any other",
+      "rows of an earlier version can be parked, released and purged like any other",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)

@@ -139,7 +139,7 @@ law(
 )
 
 law(
-  "with the extractor ingest stores messages word for word, once, although two conversations share session and scope",
+  "the extractor ingest stores messages word for word, once, although two conversations share session and scope",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

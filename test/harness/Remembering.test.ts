@@ -100,7 +100,7 @@ describe("MemoryService.remember", () => {
     })
   })
 
-  it.effect("that fails publishes memory_write_failed and writes nothing", () =>
+  it.effect("MemoryService.remember that fails publishes memory_write_failed and writes nothing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.remember(turns, { scope }))
@@ -160,7 +160,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
     }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
 
-  it.effect("without a model fails with unsupported, but with `infer: false` keeps turns that recall finds by words", () =>
+  it.effect("MemoryService.remember without a model fails with unsupported, but with `infer: false` keeps turns that recall finds by words", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {

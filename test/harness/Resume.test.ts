@@ -111,7 +111,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(fields(yield* Effect.flip(added.pipe(Resume.accept(["memory.enabled"])))), ["memory"])
       }))
 
-    law("after accept and save compares with the new spec", (resume) =>
+    law("Resume after accept and save compares with the new spec", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, at)
         const next = { ...spec, model: 1 }

@@ -61,7 +61,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["b"])
       }))
 
-    law("as a dry run returns what it would forget, and forgets nothing", (store) =>
+    law("Retention as a dry run returns what it would forget, and forgets nothing", (store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 5; n++) yield* put(store, scrap(`${n}`))
         const would = yield* Retention.enforce(system, { dryRun: true })
@@ -227,7 +227,7 @@ describe("Retention with MemoryEvents", () => {
       assert.lengthOf(yield* Retention.enforce(system), 2)
     }).pipe(Effect.provide(Layer.provideMerge(MemoryStore.layerInMemory, single))))
 
-  it.scoped("as a layer enforces the caps of every tenant at once and every hour", () =>
+  it.scoped("Retention as a layer enforces the caps of every tenant at once and every hour", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })

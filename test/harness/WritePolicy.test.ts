@@ -73,7 +73,7 @@ describe("global records in MemoryService", () => {
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
   for (const globalWrites of ["allow", "deny"] as const) {
-    it.effect(`that are instructions are read_only under globalWrites: ${globalWrites}`, () =>
+    it.effect(`global records that are instructions are read_only under globalWrites: ${globalWrites}`, () =>
       Effect.gen(function*() {
         const { file } = yield* seed
         for (const attempt of yield* attempts(file.id)) assert.strictEqual(yield* reason(attempt), "read_only")
@@ -109,7 +109,7 @@ describe("MemoryService.forgetAll", () => {
       assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
     }).pipe(run(ada)))
 
-  it.effect("with purge leaves no revision, and no tombstone of records forgotten before", () =>
+  it.effect("MemoryService.forgetAll with purge leaves no revision, and no tombstone of records forgotten before", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("with purge erases the viewer's forgotten records that the filter selects, and no other tombstone", () =>
+  it.effect("MemoryService.forgetAll with purge erases the viewer's forgotten records that the filter selects, and no other tombstone", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -162,7 +162,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual((yield* memory.list({})).items.map(({ body }) => body), ["stays"])
     }).pipe(run(ada)))
 
-  it.effect("without purge leaves all records restorable", () =>
+  it.effect("MemoryService.forgetAll without purge leaves all records restorable", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const body of ["tea", "coffee"]) yield* memory.put(draft(body))
@@ -172,7 +172,7 @@ describe("MemoryService.forgetAll", () => {
       assert.sameMembers((yield* memory.list({})).items.map(({ body }) => body), ["tea", "coffee"])
     }).pipe(run(ada)))
 
-  it.effect("with purge also erases closed, not yet valid and expired records", () =>
+  it.effect("MemoryService.forgetAll with purge also erases closed, not yet valid and expired records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

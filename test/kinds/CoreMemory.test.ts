@@ -14,7 +14,7 @@ const get = (memory: CoreMemory.Service, viewer: Viewer.Any) =>
 
 onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   law(
-    "without an identity has no constraints, and updating them fails with not_found",
+    "a core memory without an identity has no constraints, and updating them fails with not_found",
     (memory) =>
       Effect.gen(function*() {
         assert.isUndefined(yield* get(memory, pilot()))

@@ -395,7 +395,7 @@ describe("EpisodicMemory", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("with an Embedder recalls by words and vectors", () =>
+  it.effect("EpisodicMemory with an Embedder recalls by words and vectors", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("we swam across the lake"))
@@ -409,7 +409,7 @@ describe("EpisodicMemory", () => {
       EpisodicMemory.layer.pipe(Layer.provide([MemoryStore.layerInMemory, Embedder.layerHash()]))
     )))
 
-  it.effect("with a failing Embedder saves episodes, and reports the failed leg", () =>
+  it.effect("EpisodicMemory with a failing Embedder saves episodes, and reports the failed leg", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -425,7 +425,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("with layerExternal stores and recalls nothing", () =>
+  it.effect("EpisodicMemory with layerExternal stores and recalls nothing", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })

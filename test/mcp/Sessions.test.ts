@@ -96,7 +96,7 @@ describe("an MCP server over HTTP", () => {
       Effect.scoped
     )
 
-  it.live("without tokens requires a viewer and serves this machine only", () =>
+  it.live("an MCP server over HTTP without tokens requires a viewer and serves this machine only", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)

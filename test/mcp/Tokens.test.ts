@@ -58,7 +58,7 @@ describe("McpTokens", () => {
       for (const other of wrong) assert.isTrue(Option.isNone(tokens.holderOf(other)), other.slice(0, 60))
     }))
 
-  it.effect("in a file with invalid lines are refused with all line numbers and no quotation", () =>
+  it.effect("McpTokens in a file with invalid lines are refused with all line numbers and no quotation", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [
@@ -78,7 +78,7 @@ describe("McpTokens", () => {
       assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
     }))
 
-  it.scoped("in a file that cannot be read fail with io, without the path", () =>
+  it.scoped("McpTokens in a file that cannot be read fail with io, without the path", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const folder = yield* fs.makeTempDirectoryScoped()

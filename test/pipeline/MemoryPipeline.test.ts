@@ -358,7 +358,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
     }).pipe(within({ script: [facts("Ada moved to Porto"), memory({ event: "DELETE", id: "0" })] })))
 
-  it.effect("with `supersede: \"hard\"` forgets a contradicted record", () =>
+  it.effect("MemoryPipeline.remember with `supersede: \"hard\"` forgets a contradicted record", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -405,7 +405,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("with customExtract asks the model for the decision only, and passes tool messages to customExtract", () =>
+  it.effect("MemoryPipeline.remember with customExtract asks the model for the decision only, and passes tool messages to customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -560,7 +560,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("without a model adds every fact from customExtract, except those already stored", () =>
+  it.effect("MemoryPipeline.remember without a model adds every fact from customExtract, except those already stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const known = yield* put("Ada lives in Lisbon")
@@ -582,7 +582,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), [known.body])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("with a model lets it decide about the facts from customExtract", () =>
+  it.effect("MemoryPipeline.remember with a model lets it decide about the facts from customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { applied } = yield* pipeline.remember(ada, turns, {
@@ -1056,12 +1056,14 @@ describe("a change by another writer between search and apply", () => {
     }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
   })
 
-  it.effect("that purges the related memory does not lose the new fact", () =>
+  it.effect("a change by another writer between search and apply that purges the related memory does not lose the new fact", () =>
     Effect.gen(function*() {
-      const script = model("Ada lives in Lisbon", (existing) =>
-        existing.length > 0 ? [{ event: "NOOP", id: "0" }] : [{ event: "ADD", text: "Ada lives in Lisbon" }])
-      const { all } = yield* raced(script, (id, store) =>
-        store.forget(ada, [id], { purge: true }))
+      const script = model(
+        "Ada lives in Lisbon",
+        (existing) =>
+          existing.length > 0 ? [{ event: "NOOP", id: "0" }] : [{ event: "ADD", text: "Ada lives in Lisbon" }]
+      )
+      const { all } = yield* raced(script, (id, store) => store.forget(ada, [id], { purge: true }))
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
@@ -1203,7 +1205,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("that are missing are computed once by embedMissing", () => {
+  it.effect("vectors of remembered texts that are missing are computed once by embedMissing", () => {
     let broken = true
     const { calls, layer } = counted(() => broken)
     return Effect.gen(function*() {

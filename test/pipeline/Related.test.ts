@@ -1,4 +1,4 @@
-/** Which memories MemoryPipeline.remember compares a fact with, and how many records it searches for that. */
+/** The memories with which MemoryPipeline.remember compares a fact, and the number of records that it searches for them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

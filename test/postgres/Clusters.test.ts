@@ -264,7 +264,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("once stopped leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
+    it.scopedLive("a PostgreSQL server once stopped leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -279,7 +279,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("in a federation makes calls to its own store fail, and none to another cluster", () =>
+    it.scopedLive("a PostgreSQL server in a federation makes calls to its own store fail, and none to another cluster", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>

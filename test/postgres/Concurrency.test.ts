@@ -77,7 +77,7 @@ if (isReal) {
         yield* isAtRest(at)
       }))
 
-    it.scopedLive("of many fibers at once, repeatedly, affects no statement of others", () =>
+    it.scopedLive("interruption of many fibers at once, repeatedly, affects no statement of others", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4 })
@@ -97,7 +97,7 @@ if (isReal) {
   })
 
   describe("concurrent writers of a PostgreSQL store", () => {
-    it.scopedLive("with batches over the same ids in any order wait for each other, and all batches are applied", () =>
+    it.scopedLive("concurrent writers of a PostgreSQL store with batches over the same ids in any order wait for each other, and all batches are applied", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const [here, there] = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -122,7 +122,7 @@ if (isReal) {
         assert.deepStrictEqual(count, ["20"])
       }).pipe(seeded("orders")))
 
-    it.scopedLive("that count uses of the same records do not deadlock", () =>
+    it.scopedLive("concurrent writers of a PostgreSQL store that count uses of the same records do not deadlock", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const stores = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -138,7 +138,7 @@ if (isReal) {
         assert.isTrue(counts.every(({ count }) => count === touches))
       }).pipe(seeded("uses")))
 
-    it.scopedLive("with eight batches of 500 do not exhaust the server's locks, and all records are there", () =>
+    it.scopedLive("concurrent writers of a PostgreSQL store with eight batches of 500 do not exhaust the server's locks, and all records are there", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -152,7 +152,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("of one tenant do not block another tenant, and of one user not another user", () =>
+    it.scopedLive("concurrent writers of one tenant do not block another tenant, and of one user not another user", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -197,7 +197,7 @@ if (isReal) {
     }))
 }
 
-it.effect("of one record through one store are applied one after another", () =>
+it.effect("concurrent writers of one record through one store are applied one after another", () =>
   Effect.scoped(Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const { id } = yield* put(store, draft("0"))

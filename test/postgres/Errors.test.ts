@@ -32,7 +32,7 @@ describe("opening a PostgreSQL store", () => {
       ["an invalid escape", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
     ] as const
   ) {
-    it.live(`with ${what} fails with unsupported, and the error does not quote the url`, () =>
+    it.live(`opening a PostgreSQL store with ${what} fails with unsupported, and the error does not quote the url`, () =>
       Effect.gen(function*() {
         const error = yield* refused(url)
         assert.strictEqual(error.reason, "unsupported")
@@ -41,7 +41,7 @@ describe("opening a PostgreSQL store", () => {
       }))
   }
 
-  it.live("on a server that refuses the connection fails with unavailable, and the error does not contain the url", () =>
+  it.live("opening a PostgreSQL store on a server that refuses the connection fails with unavailable, and the error does not contain the url", () =>
     Effect.gen(function*() {
       const port = yield* Effect.async<number>((resume) => {
         const probe = net.createServer().listen(0, "127.0.0.1", () => {
@@ -56,7 +56,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("on a server that does not respond fails with unavailable within connectTimeout", () =>
+  it.live("opening a PostgreSQL store on a server that does not respond fails with unavailable within connectTimeout", () =>
     Effect.scoped(Effect.gen(function*() {
       const sockets = new Set<net.Socket>()
       const mute = yield* Effect.acquireRelease(
@@ -77,7 +77,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     })))
 
-  it.live("with a missing certificate file fails with unavailable, and is no defect", () =>
+  it.live("opening a PostgreSQL store with a missing certificate file fails with unavailable, and is no defect", () =>
     Effect.gen(function*() {
       const url = `postgres://ada:${secret}@127.0.0.1:5432/memory?sslmode=verify-full&sslrootcert=/no/such.pem`
       const error = yield* refused(url)
@@ -86,7 +86,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("with a schema name that the server would shorten or misread fails with unsupported", () =>
+  it.live("opening a PostgreSQL store with a schema name that the server would shorten or misread fails with unsupported", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
@@ -137,7 +137,7 @@ if (isReal) {
   })
 
   describe("opening a PostgreSQL store", () => {
-    it.scopedLive("on a database that does not exist fails with unavailable, and the error does not contain the url", () =>
+    it.scopedLive("opening a PostgreSQL store on a database that does not exist fails with unavailable, and the error does not contain the url", () =>
       Effect.gen(function*() {
         const { url } = yield* place
         const all = new URL(Redacted.value(url))
@@ -218,7 +218,7 @@ if (hasClusters) {
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("whose password changes while the store is open answers new connections with unavailable", () =>
+    it.scopedLive("a PostgreSQL server with passwords whose password changes while the store is open answers new connections with unavailable", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("of a turn is at least four fifths of that of its neighbouring turn", () => {
+  it("the vector relevance of a turn is at least four fifths of that of its neighbouring turn", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },

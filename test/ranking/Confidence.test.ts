@@ -35,7 +35,7 @@ describe("the confidence of a search result", () => {
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })
 
-  it("of notes is higher the more words of the question one note has", () => {
+  it("the confidence of a search among notes is higher the more words of the question one note has", () => {
     const notes = MemoryIndex.make()
     for (const [n, body] of ["Ada drinks green tea.", "Bob sails.", "The office has a kettle."].entries()) {
       notes.add(World.record(String(n), { body, summary: body }))

@@ -101,7 +101,7 @@ describe("search of a long record", () => {
     }
   })
 
-  it("without the ranker scores all of its words, and returns its passage", () => {
+  it("search of a long record without the ranker scores all of its words, and returns its passage", () => {
     const bodies = [chapter, needle, ...Array.from({ length: 20 }, (_, n) => `The kiosk number ${n} sells cordial.`)]
     const text = "kiosk rhubarb cordial"
     const { hits } = indexed(bodies)({ text, weights: { ranker: 0 }, limit: 30 })

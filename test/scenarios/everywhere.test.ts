@@ -1,4 +1,4 @@
-/** What a harness does with MemoryManager, over every kind of store. */
+/** The calls of a harness to MemoryManager, over every kind of store. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

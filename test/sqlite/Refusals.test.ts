@@ -50,7 +50,7 @@ const fill = (ballast: string, left: number) => {
 }
 
 describe("opening a SQLite file", () => {
-  it.scopedLive("with tables of a later release fails with the release to use, and writes no byte", () =>
+  it.scopedLive("opening a SQLite file with tables of a later release fails with the release to use, and writes no byte", () =>
     Effect.gen(function*() {
       for (const mode of ["WAL", "DELETE"]) {
         const filename = yield* file
@@ -68,7 +68,7 @@ describe("opening a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("with tables of a later release fails, and another process that has it open continues", () =>
+  it.scopedLive("opening a SQLite file with tables of a later release fails, and another process that has it open continues", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)
@@ -78,7 +78,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bodies(yield* all(other)), ["later"])
     }))
 
-  it.scopedLive("that is no database fails with corrupt, and writes no byte", () =>
+  it.scopedLive("opening a SQLite file that is no database fails with corrupt, and writes no byte", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "# Shopping\n\n".repeat(1_000))
@@ -87,7 +87,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bytesOf(path.dirname(filename)), before)
     }))
 
-  it.scopedLive("that is empty makes a new database", () =>
+  it.scopedLive("opening a SQLite file that is empty makes a new database", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "")
@@ -95,7 +95,7 @@ describe("opening a SQLite file", () => {
       yield* sound(filename)
     }))
 
-  it.scopedLive("with tables of another program leaves these alone", () =>
+  it.scopedLive("opening a SQLite file with tables of another program leaves these alone", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* raw(filename, "CREATE TABLE theirs (a)", "INSERT INTO theirs VALUES (1)")
@@ -103,7 +103,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(yield* raw(filename, "SELECT a FROM theirs"), [{ a: 1 }])
     }))
 
-  it.scopedLive("in a missing folder, or at a folder's path, fails with io and creates nothing", () =>
+  it.scopedLive("opening a SQLite file in a missing folder, or at a folder's path, fails with io and creates nothing", () =>
     Effect.gen(function*() {
       const root = yield* place
       const missing = yield* reasonOf(path.join(root, "missing", "memory.db"))
@@ -113,7 +113,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(fs.readdirSync(root), [])
     }))
 
-  it.scopedLive("without a driver fails with unsupported and names the packages and their versions", () =>
+  it.scopedLive("opening a SQLite file without a driver fails with unsupported and names the packages and their versions", () =>
     Effect.gen(function*() {
       const { devDependencies } = JSON.parse(
         fs.readFileSync(path.join(import.meta.dirname, "../../package.json"), "utf8")

@@ -44,7 +44,7 @@ describe("a SQL transaction of the caller", () => {
       yield* sound(ours)
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("with settings for its own statements does not affect those of the store", () =>
+  it.scoped("a SQL transaction of the caller with settings for its own statements does not affect those of the store", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       yield* store.put(bob, [draft("tea")])
@@ -94,7 +94,7 @@ describe("an interrupted call of a SQLite store", () => {
       yield* sound(filename)
     }))
 
-  it.scoped("that builds the layer leaves a file that the next build opens", () =>
+  it.scoped("an interrupted call of a SQLite store that builds the layer leaves a file that the next build opens", () =>
     Effect.gen(function*() {
       for (let steps = 0;; steps += times(151, 7)) {
         const filename = yield* file
@@ -108,7 +108,7 @@ describe("an interrupted call of a SQLite store", () => {
       }
     }))
 
-  it.scopedLive("that waits for another process's lock stops waiting and writes nothing", () =>
+  it.scopedLive("an interrupted call of a SQLite store that waits for another process's lock stops waiting and writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -191,20 +191,21 @@ describe("a transaction of a SQLite store", () => {
       }
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("of each of several concurrent fibers is emitted in the order of the writes", () =>
+  it.scoped("the transaction of each of several concurrent fibers is emitted in the order of the writes", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       const told: Array<number> = []
       yield* Effect.forkScoped(
-        Stream.runForEach(store.changes(bob), (change) =>
-          Effect.sync(() => change._tag === "Written" && told.push(change.record.revision)))
+        Stream.runForEach(
+          store.changes(bob),
+          (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.revision))
+        )
       )
       yield* TestClock.adjust(0) // waits until the subscription has started
       const [put] = yield* store.put(bob, [draft("0")])
       const writes = times(20, 200)
       yield* Effect.forEach(
-        Array.from({ length: writes }, (_, n) =>
-          64 + n % 7),
+        Array.from({ length: writes }, (_, n) => 64 + n % 7),
         (ops) => Effect.withMaxOpsBeforeYield(store.update(bob, put!.record.id, { body: `${ops}` }), ops),
         { concurrency: 8 }
       )

@@ -38,7 +38,7 @@ const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3
 
 describe("Copy.copy", () => {
   for (let seed = 0; seed < times(1, isLong ? 30 : 4); seed++) {
-    it.scoped(`from a vault to memory and on to another vault copies every record, tombstone, revision, vector and use (${seed})`, () =>
+    it.scoped(`Copy.copy from a vault to memory and on to another vault copies every record, tombstone, revision, vector and use (${seed})`, () =>
       Effect.gen(function*() {
         const from = yield* lived(vault, `life ${seed}`)
         const between = yield* memory
@@ -100,7 +100,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(below, ada, record.id))?.body, "two")
     }))
 
-  it.scoped("of a store into itself, or of an Overlay into itself, writes nothing and reports verified", () =>
+  it.scoped("Copy.copy of a store into itself, or of an Overlay into itself, writes nothing and reports verified", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "itself", 10)
       const branch = yield* built(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, from)))
@@ -146,7 +146,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("of a source that has changed since writes only what is new: revisions, tombstones, vectors, uses", () =>
+  it.scoped("Copy.copy of a source that has changed since writes only what is new: revisions, tombstones, vectors, uses", () =>
     Effect.gen(function*() {
       for (const sort of [memory, vault]) {
         const from = yield* lived(memory, "changed", 8)
@@ -229,7 +229,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("with `tenants` reads and writes no other tenant", () =>
+  it.scoped("Copy.copy with `tenants` reads and writes no other tenant", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "tenants", 8)
       const asked = new Set<string>()

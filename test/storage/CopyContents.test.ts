@@ -16,7 +16,7 @@ import { built, embed, equal, lived, memory, readerOf, rowsOf, startOf, tenants,
 import { inMemory } from "./engines.ts"
 
 describe("Copy.copy", () => {
-  it.scoped("from a vault to SQLite, PostgreSQL and another vault loses nothing", () =>
+  it.scoped("Copy.copy from a vault to SQLite, PostgreSQL and another vault loses nothing", () =>
     Effect.gen(function*() {
       const first = yield* lived(vault, "chain")
       const stages = [first, yield* built(stores.sqlite), yield* built(stores.postgres), yield* vault]
@@ -61,7 +61,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vectorsOf(to).pending("zeta", "m"), [])
     }))
 
-  it.scoped("of a folder of Obsidian or Deuz notes copies the notes as read, and Deuz's vectors", () =>
+  it.scoped("Copy.copy of a folder of Obsidian or Deuz notes copies the notes as read, and Deuz's vectors", () =>
     Effect.gen(function*() {
       for (const fixture of ["obsidian", "deuz"]) {
         yield* TestClock.setTime(1_717_286_460_000)

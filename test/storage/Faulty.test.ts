@@ -118,7 +118,7 @@ law(
     })
 )
 
-law("of two faults due at the same call the first in the plan is raised; each counts its own calls", [
+law("the first in the plan is raised of two faults due at the same call; each counts its own calls", [
   { ops: ["list"], at: 2, fault: "unavailable" },
   { at: 2, fault: "corrupt" },
   { at: 3, fault: "conflict" }

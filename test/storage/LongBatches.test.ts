@@ -209,7 +209,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("with an invalid mutation fails with the same reason and message as a short one", () =>
+  it.effect("a long batch in memory with an invalid mutation fails with the same reason and message as a short one", () =>
     Effect.gen(function*() {
       const store = yield* made()
       const bad = [
@@ -235,7 +235,7 @@ describe("a long batch in memory", () => {
       assert.deepStrictEqual(yield* listed(store, system), [])
     }))
 
-  it.effect("of random mutations has the same effects and answers as without yields", () =>
+  it.effect("a long batch in memory of random mutations has the same effects and answers as without yields", () =>
     Effect.promise(() =>
       FastCheck.assert(
         FastCheck.asyncProperty(

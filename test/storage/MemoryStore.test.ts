@@ -1,4 +1,4 @@
-/** What `MemoryStore.make` and its in-memory layer guarantee beyond the contract, mostly to implementers of stores. */
+/** The guarantees of `MemoryStore.make` and its in-memory layer beyond the contract, mostly for implementers of stores. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

@@ -65,7 +65,7 @@ const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
 
 describe("importing a file", () => {
   for (const [name, decode] of Object.entries(formats)) {
-    it.scoped(`of ${name} a second time changes nothing, even after an edit or a forget of a record`, () =>
+    it.scoped(`importing a file of ${name} a second time changes nothing, even after an edit or a forget of a record`, () =>
       Effect.gen(function*() {
         const store = yield* memory
         const items = decode()
@@ -80,7 +80,7 @@ describe("importing a file", () => {
         assert.deepStrictEqual(yield* holdings(store), before)
       }))
 
-    it.scoped(`of ${name} continues after an interruption at any item`, () =>
+    it.scoped(`importing a file of ${name} continues after an interruption at any item`, () =>
       Effect.gen(function*() {
         const items = decode()
         for (let end = 0; end < items.length; end++) {
@@ -94,7 +94,7 @@ describe("importing a file", () => {
       }))
   }
 
-  it.scoped("of the MCP reference server makes entities with observations and relations", () =>
+  it.scoped("importing a file of the MCP reference server makes entities with observations and relations", () =>
     Effect.gen(function*() {
       const { items, provided, report } = yield* imported("mcp")
       const found = items.find(({ summary }) => summary === "Ada")!
@@ -109,7 +109,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it.scoped("of mem0 keeps ids as scopes, times, categories and metadata, and omits expired memories", () =>
+  it.scoped("importing a file of mem0 keeps ids as scopes, times, categories and metadata, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -129,7 +129,7 @@ describe("importing a file", () => {
       for (const item of bobs) if (item._tag === "Draft") assert.deepStrictEqual(item.draft.scope, { userId: "bob" })
     }))
 
-  it.scoped("of LangGraph puts its values into KeyValueMemory by namespace and key", () =>
+  it.scoped("importing a file of LangGraph puts its values into KeyValueMemory by namespace and key", () =>
     Effect.gen(function*() {
       const { provided, report } = yield* imported("langgraph")
       const values = yield* at(
@@ -143,7 +143,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
     }))
 
-  it.scoped("of a Letta agent makes notes of blocks, records of passages and a thread of messages", () =>
+  it.scoped("importing a file of a Letta agent makes notes of blocks, records of passages and a thread of messages", () =>
     Effect.gen(function*() {
       const { provided, report, store } = yield* imported("letta")
       const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
@@ -166,7 +166,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it.scoped("of a Zep graph keeps the valid times of facts, and links them to their entities", () =>
+  it.scoped("importing a file of a Zep graph keeps the valid times of facts, and links them to their entities", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("zep")
       const loves = items.find(({ body }) => body === "Kendra loves Adidas shoes")!
@@ -178,7 +178,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("of ChatGPT or Claude conversations makes threads of the current branch, and reports parts that are not text", () =>
+  it.scoped("importing a file of ChatGPT or Claude conversations makes threads of the current branch, and reports parts that are not text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -206,7 +206,7 @@ describe("importing a file", () => {
       }
     }))
 
-  it.scoped("of a folder makes records named after its files, with tags, kinds and links", () =>
+  it.scoped("importing a file of a folder makes records named after its files, with tags, kinds and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!
@@ -226,7 +226,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("of another format is refused; keys of prototypes, NUL and lone surrogates do no harm", () =>
+  it.scoped("importing a file of another format is refused; keys of prototypes, NUL and lone surrogates do no harm", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

@@ -31,7 +31,7 @@ const pairs = [
 describe("a MemoryJsonl file", () => {
   for (const [from, source, to, target] of pairs) {
     for (let seed = 0; seed < times(1, isLong ? 10 : 2); seed++) {
-      it.scoped(`from ${from} that is read into ${to} is exported again byte for byte (${seed})`, () =>
+      it.scoped(`a MemoryJsonl file from ${from} that is read into ${to} is exported again byte for byte (${seed})`, () =>
         Effect.gen(function*() {
           const first = yield* lived(source, `file ${seed}`, 20)
           const text = yield* written(first)
@@ -105,7 +105,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("that is truncated is read as far as it goes, and the report says so", () =>
+  it.scoped("a MemoryJsonl file that is truncated is read as far as it goes, and the report says so", () =>
     Effect.gen(function*() {
       const lines = linesOf(yield* written(yield* lived(memory, "cut", 8)))
       const second = yield* memory
@@ -182,7 +182,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
     }))
 
-  it.scoped("for a user contains everything about that user, of every kind and scope, and nothing of others", () =>
+  it.scoped("a MemoryJsonl file for a user contains everything about that user, of every kind and scope, and nothing of others", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const bob = Viewer.make({ userId: "bob" })

@@ -54,20 +54,23 @@ const rowsOf = (store: Service) =>
 const isRow = (row: string) => ({ data }: MemoryRecord) => data["row"] === row
 
 describe("data of a newer release", () => {
-  law("in a vault prevents it from opening, and no file changes", (root) =>
-    Effect.gen(function*() {
-      const vault = path.join(root, "vault")
-      for (const name of ["vault.json", "vault.copy.json"].map((name) => path.join(vault, ".effect-memory", name))) {
-        if (!fs.existsSync(name)) continue // earlier releases have one of the two files
-        const newer = { ...JSON.parse(fs.readFileSync(name, "utf8")), version: 3, checksum: "0".repeat(64) }
-        fs.writeFileSync(name, JSON.stringify(newer))
-      }
-      yield* refused(root, Effect.scoped(opened(vault)))
-    }))
+  law(
+    "data of a newer release in a vault prevents it from opening, and no file changes",
+    (root) =>
+      Effect.gen(function*() {
+        const vault = path.join(root, "vault")
+        for (const name of ["vault.json", "vault.copy.json"].map((name) => path.join(vault, ".effect-memory", name))) {
+          if (!fs.existsSync(name)) continue // earlier releases have one of the two files
+          const newer = { ...JSON.parse(fs.readFileSync(name, "utf8")), version: 3, checksum: "0".repeat(64) }
+          fs.writeFileSync(name, JSON.stringify(newer))
+        }
+        yield* refused(root, Effect.scoped(opened(vault)))
+      })
+  )
 
   for (const row of ["messages", "plan", "session"]) {
     law(
-      `in an outbox's ${row} row prevents the outbox from opening and a purge from running, and no row changes`,
+      `data of a newer release in an outbox's ${row} row prevents the outbox from opening and a purge from running, and no row changes`,
       (root) =>
         Effect.gen(function*() {
           const { store } = yield* opened(path.join(root, "vault"))
@@ -80,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "in a row written by hand is ignored and does not stop the outbox",
+    "data of a newer release in a row written by hand is ignored and does not stop the outbox",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -98,19 +101,22 @@ describe("data of a newer release", () => {
       })
   )
 
-  law("in a checkpoint is neither resumed nor overwritten", (root, { runs }) =>
-    Effect.gen(function*() {
-      const { resume, save } = yield* Resume.Resume
-      const { runId } = runs[0]!
-      yield* rewrite(path.join(root, "runs", `run-${runId}.json`), (text) => text.replace("{", "{ \"version\": 2,"))
-      const spec = { memory: MemorySpec.make() }
-      yield* refused(root, resume(runId, spec))
-      yield* refused(root, save(runId, spec, { turn: 9, cursor: 9 }))
-    }).pipe(
-      Effect.provide(Resume.layer({ directory: path.join(root, "runs") }).pipe(Layer.provide(NodeContext.layer)))
-    ))
+  law(
+    "data of a newer release in a checkpoint is neither resumed nor overwritten",
+    (root, { runs }) =>
+      Effect.gen(function*() {
+        const { resume, save } = yield* Resume.Resume
+        const { runId } = runs[0]!
+        yield* rewrite(path.join(root, "runs", `run-${runId}.json`), (text) => text.replace("{", "{ \"version\": 2,"))
+        const spec = { memory: MemorySpec.make() }
+        yield* refused(root, resume(runId, spec))
+        yield* refused(root, save(runId, spec, { turn: 9, cursor: 9 }))
+      }).pipe(
+        Effect.provide(Resume.layer({ directory: path.join(root, "runs") }).pipe(Layer.provide(NodeContext.layer)))
+      )
+  )
 
-  law("in a cassette is neither replayed nor recorded on", (root) =>
+  law("data of a newer release in a cassette is neither replayed nor recorded on", (root) =>
     Effect.gen(function*() {
       const file = path.join(root, "cassette.jsonl")
       yield* rewrite(file, (text) => `${text}{"version":2,"turns":[]}\n{"unfinished`)

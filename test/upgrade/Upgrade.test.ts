@@ -48,7 +48,7 @@ describe("data of an earlier release", () => {
   it("is there from at least one release", () => assert.isNotEmpty(all()))
 
   law(
-    "in a vault gives the same answers at the first and second opening",
+    "data of an earlier release in a vault gives the same answers at the first and second opening",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -61,7 +61,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "in a snapshot is read with each record as its file has it",
+    "data of an earlier release in a snapshot is read with each record as its file has it",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "in a snapshot has the expiry time of each tombstone after one opening",
+    "data of an earlier release in a snapshot has the expiry time of each tombstone after one opening",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -104,7 +104,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "in an outbox is extracted once per message, and each parked message once released",
+    "data of an earlier release in an outbox is extracted once per message, and each parked message once released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -153,7 +153,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "in a checkpoint is resumed under its spec with an unchanged hash",
+    "data of an earlier release in a checkpoint is resumed under its spec with an unchanged hash",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume } = yield* Resume.Resume
@@ -172,12 +172,15 @@ describe("data of an earlier release", () => {
       )
   )
 
-  law("in a cassette is replayed answer by answer", (root, { cassette }) =>
-    Effect.gen(function*() {
-      const { complete } = yield* Completion.Completion
-      assert.isNotEmpty(cassette)
-      for (const { answer, ...prompt } of cassette) assert.strictEqual(yield* complete(prompt), answer)
-    }).pipe(
-      Effect.provide(Completion.layerReplay(path.join(root, "cassette.jsonl")).pipe(Layer.provide(NodeContext.layer)))
-    ))
+  law(
+    "data of an earlier release in a cassette is replayed answer by answer",
+    (root, { cassette }) =>
+      Effect.gen(function*() {
+        const { complete } = yield* Completion.Completion
+        assert.isNotEmpty(cassette)
+        for (const { answer, ...prompt } of cassette) assert.strictEqual(yield* complete(prompt), answer)
+      }).pipe(
+        Effect.provide(Completion.layerReplay(path.join(root, "cassette.jsonl")).pipe(Layer.provide(NodeContext.layer)))
+      )
+  )
 })

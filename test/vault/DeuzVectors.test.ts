@@ -63,7 +63,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("that name no model belong to the model in `deuzModel`, unless the text has changed", () =>
+  it.scoped("vectors in a vault written by Deuz that name no model belong to the model in `deuzModel`, unless the text has changed", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz
@@ -80,7 +80,7 @@ describe("vectors in a vault written by Deuz", () => {
       }
     }))
 
-  it.scoped("in an unreadable file are reported as one issue, and the vault opens without them", () =>
+  it.scoped("vectors in a vault written by Deuz in an unreadable file are reported as one issue, and the vault opens without them", () =>
     Effect.gen(function*() {
       for (const text of ["{\"f1c2", "[1]", "\"x\"", ""]) {
         yield* TestClock.setTime(day)

@@ -77,43 +77,48 @@ describe("an update of a hand-written note", () => {
       }))
 
   law(
-    "that adds a tag inserts one line and changes nothing else",
+    "an update of a hand-written note that adds a tag inserts one line and changes nothing else",
     tea,
     { tags: ["garden", "hot", "new"] },
     tea.replace("  - hot\r\n", "  - hot\r\n  - new\r\n")
   )
   law(
-    "that removes a tag deletes its line and changes nothing else",
+    "an update of a hand-written note that removes a tag deletes its line and changes nothing else",
     tea,
     { tags: ["hot"] },
     tea.replace("\r\n  - garden # green", "")
   )
-  law("that changes metadata changes the property in place", tea, {
+  law("an update of a hand-written note that changes metadata changes the property in place", tea, {
     metadata: { title: "Green: tea", mood: "rainy" }
   }, tea.replace("'sunny'", "'rainy'"))
-  law("that changes the body replaces the body only", tea, { body: "Sow.\r\nRest." }, tea.replace("Reap.", "Rest."))
+  law(
+    "an update of a hand-written note that changes the body replaces the body only",
+    tea,
+    { body: "Sow.\r\nRest." },
+    tea.replace("Reap.", "Rest.")
+  )
   const sidecar = {
     ...{ kind: "reference", importance: 0.9, confidence: 0.3, summary: "Of tea", tags: ["garden", "hot"] },
     ...{ metadata: { seen: 1 }, links: [{ to: idOf("x"), type: "knows", weight: 0.5 }], data: { a: 1 } }
   }
   const { kind: _, ...patch } = sidecar
   law(
-    "that changes fields with no property of their own leaves a note without frontmatter byte for byte as it is",
+    "an update of a hand-written note that changes fields with no property of their own leaves a note without frontmatter byte for byte as it is",
     plain,
     patch,
     plain
   )
   law(
-    "that changes fields with no property of their own leaves unparsable frontmatter as it is",
+    "an update of a hand-written note that changes fields with no property of their own leaves unparsable frontmatter as it is",
     "---\na: b: c\n---\nSow.\n",
     {
       importance: 0.9
     },
     "---\na: b: c\n---\nSow.\n"
   )
-  law("of importance leaves an empty file empty", "", { importance: 0.9 }, "")
+  law("an update of a hand-written note of importance leaves an empty file empty", "", { importance: 0.9 }, "")
 
-  it.scopedLive("that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
+  it.scopedLive("an update of a hand-written note that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -193,7 +198,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("that was acknowledged is in the author's file after a crash at any point", () =>
+  it.scopedLive("an update of a hand-written note that was acknowledged is in the author's file after a crash at any point", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const copy = yield* place
@@ -283,7 +288,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("in a batch that fails on disk leaves every byte as it was, also of a note that is not UTF-8", () =>
+  it.scopedLive("an update of a hand-written note in a batch that fails on disk leaves every byte as it was, also of a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")
@@ -559,7 +564,7 @@ describe("a note that is moved or renamed", () => {
       )
     }))
 
-  it.scopedLive("that is deleted and later comes back, as with a git checkout, is the same record", () =>
+  it.scopedLive("a note that is deleted and later comes back, as with a git checkout, is the same record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>

@@ -212,7 +212,7 @@ describe("concurrent writers of one process", () => {
       yield* put(vault.store, draft("later"))
     }))
 
-  it.scopedLive("of two processes all get their turn, and no write is lost", () =>
+  it.scopedLive("concurrent writers of two processes all get their turn, and no write is lost", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]

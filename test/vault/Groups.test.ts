@@ -233,7 +233,7 @@ describe("a group commit that falls back to single writes because one file canno
 })
 
 describe("a put", () => {
-  it.scopedLive("that starts while the scope of the vault closes, or after it, is acknowledged and kept", () =>
+  it.scopedLive("a put that starts while the scope of the vault closes, or after it, is acknowledged and kept", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 2) {
         const root = yield* place

@@ -82,7 +82,7 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("that deletes the file forgets the record", ({ remove, store, vault }) =>
+  law("an edit by hand that deletes the file forgets the record", ({ remove, store, vault }) =>
     Effect.gen(function*() {
       yield* store.update(system, one, { body: "more" })
       remove(at)
@@ -98,7 +98,7 @@ describe("an edit by hand", () => {
     }))
 
   law(
-    "that deletes the file of a record with a history does not prevent the vault from opening",
+    "an edit by hand that deletes the file of a record with a history does not prevent the vault from opening",
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
@@ -110,7 +110,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "that makes the file unreadable is reported while the last good revision is served, and its correction is the next one",
+    "an edit by hand that makes the file unreadable is reported while the last good revision is served, and its correction is the next one",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -219,7 +219,7 @@ describe("a copy of a record's file at another path", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `that belongs to ${name} is no record, and is left as it is`,
+      `a copy of a record's file at another path that belongs to ${name} is no record, and is left as it is`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)
@@ -260,7 +260,7 @@ describe("a copy of a record's file at another path", () => {
 
 describe("a symbolic link", () => {
   law(
-    "in place of a file is reported, not followed and not written to",
+    "a symbolic link in place of a file is reported, not followed and not written to",
     ({ issues, root, store, vault }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -283,7 +283,7 @@ describe("a symbolic link", () => {
   )
 
   law(
-    "in place of a folder is reported, not followed and not written through",
+    "a symbolic link in place of a folder is reported, not followed and not written through",
     ({ issues, root, store, vault }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -309,7 +309,7 @@ describe("a symbolic link", () => {
   )
 
   law(
-    "that replaces a folder of records makes these records absent",
+    "a symbolic link that replaces a folder of records makes these records absent",
     ({ issues, root, store, vault }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -325,7 +325,7 @@ describe("a symbolic link", () => {
   )
 
   law(
-    "in place of a temporary file is not written through",
+    "a symbolic link in place of a temporary file is not written through",
     ({ root, store }) =>
       Effect.gen(function*() {
         const outside = yield* place
@@ -336,7 +336,7 @@ describe("a symbolic link", () => {
       })
   )
 
-  it.scopedLive("in place of .effect-memory prevents the vault from opening", () =>
+  it.scopedLive("a symbolic link in place of .effect-memory prevents the vault from opening", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outside = yield* place
@@ -372,7 +372,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `with ${name} is reported, skipped and left as it is`,
+      `an invalid file with ${name} is reported, skipped and left as it is`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))
@@ -395,7 +395,7 @@ describe("an invalid file", () => {
   }
 
   law(
-    "that only has a NUL character in its body is a record with that body",
+    "an invalid file that only has a NUL character in its body is a record with that body",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         write(pathOf("default", "global", id("nul")), text(head, "a\0b"))
@@ -404,10 +404,13 @@ describe("an invalid file", () => {
       })
   )
 
-  law("that is a pipe is reported and does not block the vault", ({ issues, root, vault }) =>
-    Effect.gen(function*() {
-      execFileSync("mkfifo", [path.join(root, "pipe.md")])
-      yield* vault.refresh
-      assert.deepStrictEqual(yield* issues, ["pipe.md"])
-    }))
+  law(
+    "an invalid file that is a pipe is reported and does not block the vault",
+    ({ issues, root, vault }) =>
+      Effect.gen(function*() {
+        execFileSync("mkfifo", [path.join(root, "pipe.md")])
+        yield* vault.refresh
+        assert.deepStrictEqual(yield* issues, ["pipe.md"])
+      })
+  )
 })

@@ -95,7 +95,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "that is deleted while the vault is open costs earlier revisions only; records can still be changed",
+    "the history of a vault that is deleted while the vault is open costs earlier revisions only; records can still be changed",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {

@@ -98,7 +98,7 @@ describe("the key of a vault", () => {
       assert.deepStrictEqual(yield* state(root), mine)
     }))
 
-  it.scopedLive("of a vault of an earlier release gets a checksum and a copy at the next opening", () =>
+  it.scopedLive("the key of a vault of an earlier release gets a checksum and a copy at the next opening", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
@@ -110,7 +110,7 @@ describe("the key of a vault", () => {
       assert.strictEqual(fs.readFileSync(copy(root), "utf8"), whole)
     }))
 
-  it.scopedLive("with a changed digit, in a vault of an earlier release, prevents opening, and no file is changed", () =>
+  it.scopedLive("the key of a vault with a changed digit, in a vault of an earlier release, prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
@@ -164,7 +164,7 @@ describe("the key of a vault", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("of a clone without the hidden folder is generated once and then kept, although no seal is valid", () =>
+  it.scopedLive("the key of a clone without the hidden folder is generated once and then kept, although no seal is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })

@@ -35,7 +35,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual((yield* store.list(bob, {})).items, [])
     }))
 
-  it.scopedLive("in a subfolder that someone made in a scope's folder belongs to that scope", () =>
+  it.scopedLive("a record's file in a subfolder that someone made in a scope's folder belongs to that scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, "users/ada/journal"), { recursive: true })

@@ -281,7 +281,7 @@ describe("the lock of a vault", () => {
       assert.strictEqual(open.count(), 0)
     }))
 
-  it.scoped("of a dead process is taken even by a process that looks again only after its own timeout", () =>
+  it.scoped("the lock of a vault of a dead process is taken even by a process that looks again only after its own timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -295,7 +295,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
-  it.scopedLive("that two processes find stale is taken by one, and the other puts back what it moved by mistake", () =>
+  it.scopedLive("the lock of a vault that two processes find stale is taken by one, and the other puts back what it moved by mistake", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -375,7 +375,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
     }))
 
-  it.scoped("that changes holders again and again is waited for beyond the timeout", () =>
+  it.scoped("the lock of a vault that changes holders again and again is waited for beyond the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const seen = counting(root)

@@ -202,7 +202,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("by an agent leaves the messages of its users and visitors, which it does not see", () =>
+  it.scopedLive("forgetAll with purge in a vault with an outbox by an agent leaves the messages of its users and visitors, which it does not see", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {

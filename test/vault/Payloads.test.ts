@@ -203,7 +203,7 @@ describe("data of kinds in a vault", () => {
   )
 
   law(
-    "that the kind's Schema refuses is reported, affects no other record, and is read again once corrected",
+    "data of kinds in a vault that the kind's Schema refuses is reported, affects no other record, and is read again once corrected",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (

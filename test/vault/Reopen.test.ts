@@ -245,7 +245,7 @@ describe("a reopened vault", () => {
       }))
   }
 
-  it.scopedLive("of a newer format fails with unsupported, and no file is changed", () =>
+  it.scopedLive("a reopened vault of a newer format fails with unsupported, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -262,7 +262,7 @@ describe("a reopened vault", () => {
       assert.deepStrictEqual(all(), before)
     }))
 
-  it.scopedLive("without its .effect-memory folder has every record, with origin file and trust 2", () =>
+  it.scopedLive("a reopened vault without its .effect-memory folder has every record, with origin file and trust 2", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

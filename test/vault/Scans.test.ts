@@ -133,7 +133,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.strictEqual(again?.record.id, tea.id)
     }))
 
-  it.scopedLive("that notices a compaction leaves no gap in a history that is being read", () =>
+  it.scopedLive("a scan in progress that notices a compaction leaves no gap in a history that is being read", () =>
     Effect.gen(function*() {
       const { compacted, read, reader, right } = yield* twins
       read.arm((path) => path.endsWith("history"))
@@ -147,7 +147,7 @@ describe("a scan of a vault that is in progress", () => {
 })
 
 describe("a writer of a vault", () => {
-  it.scopedLive("whose lock is taken before it writes starts again without an error for its caller", () =>
+  it.scopedLive("a writer of a vault whose lock is taken before it writes starts again without an error for its caller", () =>
     Effect.gen(function*() {
       const root = yield* place
       const history = `${root}/.effect-memory/history`

@@ -1,4 +1,4 @@
-/** When the snapshot of a vault is saved, and its size. */
+/** The times at which the snapshot of a vault is saved, and its size. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -75,7 +75,7 @@ describe("the snapshot of a vault", () => {
       assert.strictEqual(fs.statSync(snapshot(root)).ino, first)
     }))
 
-  it.scopedLive("with the index is at most half the size of the notes and gives the same answers", () =>
+  it.scopedLive("the snapshot of a vault with the index is at most half the size of the notes and gives the same answers", () =>
     Effect.gen(function*() {
       const root = yield* notes(200, 800)
       const ask = Effect.scoped(Effect.gen(function*() {

@@ -61,7 +61,7 @@ describe("a temporary file of a vault", () => {
 
   for (const isDirect of [true, false]) {
     it.scopedLive(
-      `of a writer whose turn another process has ended replaces no file, ${
+      `a temporary file of a writer whose turn another process has ended replaces no file, ${
         isDirect ? "with direct file access" : "through the platform"
       }`,
       () =>
@@ -94,7 +94,7 @@ describe("a temporary file of a vault", () => {
     )
   }
 
-  it.scopedLive("of a writer that lost the lock replaces no file, and its write fails", () =>
+  it.scopedLive("a temporary file of a writer that lost the lock replaces no file, and its write fails", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [sleeper, other] = yield* Effect.all([VaultFileSystem.make(root), VaultFileSystem.make(root)])
@@ -116,7 +116,7 @@ describe("a temporary file of a vault", () => {
       assert.deepStrictEqual(fs.readdirSync(root), ["a"])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("of a live writer is not deleted, however long the write takes", () =>
+  it.scopedLive("a temporary file of a live writer is not deleted, however long the write takes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])

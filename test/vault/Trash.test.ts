@@ -88,7 +88,7 @@ describe("a forgotten record of a vault", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("that a release without trash forgot is erased by the next compaction", () =>
+  it.scoped("a forgotten record of a vault that a release without trash forgot is erased by the next compaction", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -99,7 +99,7 @@ describe("a forgotten record of a vault", () => {
       assert.isFalse(fs.existsSync(path.join(root, ".effect-memory/revisions")))
     }))
 
-  it.scoped("whose file was deleted by hand is listed as forgotten, and no compaction erases it", () =>
+  it.scoped("a forgotten record of a vault whose file was deleted by hand is listed as forgotten, and no compaction erases it", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

@@ -103,7 +103,7 @@ describe("vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "in a file that is truncated, corrupt, foreign or empty are ignored and computed again",
+    "vectors of a vault in a file that is truncated, corrupt, foreign or empty are ignored and computed again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -149,7 +149,7 @@ describe("vectors of a vault", () => {
       })
   )
 
-  it.scopedLive("of models with similar names stay separate, and no model name leads out of the folder", () =>
+  it.scopedLive("vectors of models with similar names stay separate, and no model name leads out of the folder", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const models = [
@@ -177,7 +177,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, texts), 3)
     }))
 
-  it.scopedLive("of purged texts are erased from every file and every process, for good", () =>
+  it.scopedLive("vectors of purged texts are erased from every file and every process, for good", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -205,7 +205,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("of texts that were edited are erased by compaction once most vectors are unused", () =>
+  it.scopedLive("vectors of texts that were edited are erased by compaction once most vectors are unused", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -248,7 +248,7 @@ describe("vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("in an earlier version's shared file are used by exactly those tenants that have the text", () =>
+  it.scopedLive("vectors of a vault in an earlier version's shared file are used by exactly those tenants that have the text", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("in an earlier version's shared file are erased with their text, even if they were never read", () =>
+  it.scopedLive("vectors of a vault in an earlier version's shared file are erased with their text, even if they were never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)

@@ -83,7 +83,7 @@ describe("a vault that watches its folder", () => {
     "stops being watched": () => Stream.empty
   }
   for (const [name, watch] of Object.entries(unwatched)) {
-    it.scopedLive(`whose folder ${name} polls instead, and logs no more than a debug line`, () =>
+    it.scopedLive(`a vault whose folder ${name} polls instead, and logs no more than a debug line`, () =>
       Effect.gen(function*() {
         const said: Array<string> = []
         const logger = Logger.make(({ logLevel }) => void said.push(logLevel._tag))

@@ -5,6 +5,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import * as fs from "node:fs"
 import { createRequire } from "node:module"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { ScopeId } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Layout from "../../src/storage/MemoryStore/Markdown/Layout.ts"
@@ -61,6 +62,12 @@ describe("names of a vault on Windows", () => {
       }),
       { seed: 1, numRuns: 2_000 }
     )
+  })
+
+  it("the path of a record with six ids of 64 lower-case characters is 461 characters long", () => {
+    const id = "a".repeat(64)
+    const scope = { userId: id, agentId: id, runId: id, sessionId: id, actorId: id }
+    assert.lengthOf(Layout.pathOf(id, scope, MemoryId.stableId("a")), 461)
   })
 
   it.scopedLive("the name of every file and folder is legal and differs from all others in more than case, for tenants, users and agents of any name", () =>

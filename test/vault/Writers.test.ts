@@ -102,18 +102,18 @@ describe("concurrent writers of a vault", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("of whom the first is interrupted at any step leave each batch whole or absent, and the others are notified", () =>
+  it.scopedLive("concurrent writers of a vault of whom the first is interrupted at any step leave each batch whole or absent, and the others are notified", () =>
     law(() => [0], quick))
-  it.scopedLive("of whom a later one is interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("concurrent writers of a vault of whom a later one is interrupted at any step leave each batch whole or absent", () =>
     law((step) => [1 + step % 4], quick))
-  it.scopedLive("of whom several are interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("concurrent writers of a vault of whom several are interrupted at any step leave each batch whole or absent", () =>
     law((step) => [step % 5, (step + 2) % 5], quick))
-  it.scopedLive("who are all interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("concurrent writers of a vault who are all interrupted at any step leave each batch whole or absent", () =>
     law(() => [0, 1, 2, 3, 4], quick))
-  it.scopedLive("of whom several are interrupted on a slow disk leave each batch whole or absent", () =>
+  it.scopedLive("concurrent writers of a vault of whom several are interrupted on a slow disk leave each batch whole or absent", () =>
     law((step) => [step % 5, (step + 1) % 5]))
 
-  it.scopedLive("who are all interrupted while another process holds the lock stop asking for it", () =>
+  it.scopedLive("concurrent writers of a vault who are all interrupted while another process holds the lock stop asking for it", () =>
     Effect.gen(function*() {
       const root = yield* place
       let claims = 0
@@ -137,7 +137,7 @@ describe("concurrent writers of a vault", () => {
       yield* put(store, draft("later")).pipe(ends("the next writer"))
     }))
 
-  it.scopedLive("who are interrupted while another process holds the lock end at once", () =>
+  it.scopedLive("concurrent writers of a vault who are interrupted while another process holds the lock end at once", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, { lockTimeout: "1 hour" })
@@ -211,7 +211,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     )
   }
 
-  it.scopedLive("so that several batches can be neither written nor rolled back leave none of them", () =>
+  it.scopedLive("concurrent writers of a vault on a disk that fails so that several batches can be neither written nor rolled back leave none of them", () =>
     Effect.gen(function*() {
       for (const isForced of [true, false]) {
         for (const isClosed of [true, false]) {
@@ -244,7 +244,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       }
     }))
 
-  it.scopedLive("for one writer let the next write of the same record succeed without a trace of the failed one", () =>
+  it.scopedLive("concurrent writers of a vault on a disk that fails for one writer let the next write of the same record succeed without a trace of the failed one", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -270,7 +270,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       )
     }))
 
-  it.scopedLive("and that tears the rollback of a batch let the next writer succeed", () =>
+  it.scopedLive("concurrent writers of a vault on a disk that fails and that tears the rollback of a batch let the next writer succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }

@@ -30,7 +30,7 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
 const isName = (name: string): boolean => {
   let decoded = name
   for (let n = 0; n < 4; n++) {
-    // eslint-disable-next-line no-control-regex
+    // eslint-disable-next-line no-control-regex -- control characters are refused
     if (decoded === "" || decoded === "." || decoded === ".." || /[/\\\u0000-\u001f]/.test(decoded)) return false
     decoded = decoded.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
   }

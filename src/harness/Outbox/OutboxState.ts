@@ -22,7 +22,7 @@ import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
-import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { type MemoryId, signedId, stableId } from "../../domain/MemoryId.ts"
 import { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { type Draft, type MemoryRecord, Origin, pieces, Trust } from "../../domain/MemoryRecord.ts"
 import { fields, Internal, isInternal, normalise } from "../../domain/MemoryScope.ts"
@@ -126,7 +126,7 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
 export type Ids = (name: string) => MemoryId
 /** Returns the ids of a conversation's rows. They stay the same as long as the store's secret does. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
-  Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => stableId(`${kind}:${signature}:${name}`))
+  Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
 /** Reads the name that the id of a session row is derived from, for a copy into another store: all other rows are found by what they say. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>

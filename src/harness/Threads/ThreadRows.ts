@@ -18,7 +18,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { type MemoryId, signedId } from "../../domain/MemoryId.ts"
 import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { type MemoryRecord, pieces } from "../../domain/MemoryRecord.ts"
 import { Internal, isInternal, MemoryScope, normalise } from "../../domain/MemoryScope.ts"
@@ -124,7 +124,7 @@ export const of = (
     store,
     system: Viewer.system(tenant),
     owner,
-    idOf: (...name) => stableId(`${purpose}:${signature}:${canonicalJson(name)}`)
+    idOf: (...name) => signedId(purpose, signature, canonicalJson(name))
   }))
 }
 

@@ -67,7 +67,8 @@ export class RecencyIndex {
         this.#runs.push(yield* this.#merged(run, other))
         continue
       }
-      const newer = Int32Array.from(this.#docs.splice(this.#countBefore(run[0]!)))
+      const oldest = { id: this.#ids[run[0]!]!, recency: this.#recency.data[run[0]!]! }
+      const newer = Int32Array.from(this.#docs.splice(this.after(this.#docs, oldest)))
       yield newer.length >> 4
       const all = yield* this.#merged(newer, run)
       for (let at = 0; at < all.length; at++) {
@@ -76,18 +77,6 @@ export class RecencyIndex {
       }
     }
     this.#merging = undefined
-  }
-
-  /** Returns how many of the sorted doc ids are older than a doc id. */
-  #countBefore(doc: number): number {
-    let low = 0
-    let high = this.#docs.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (this.newestFirst(this.#docs[middle]!, doc) < 0) high = middle
-      else low = middle + 1
-    }
-    return low
   }
 
   *#merged(one: Int32Array, other: Int32Array): Steps<Int32Array> {

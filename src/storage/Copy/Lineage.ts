@@ -6,7 +6,7 @@ import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { type MemoryId, signedId } from "../../domain/MemoryId.ts"
 import { hashOf, type MemoryRecord, unchecked } from "../../domain/MemoryRecord.ts"
 import { isInternal } from "../../domain/MemoryScope.ts"
 import type { Reader, Stored, Uses } from "../Engine.ts"
@@ -24,10 +24,7 @@ export interface Side {
   readonly vectors: Vectors | undefined
 }
 
-/**
- * The name of a row whose id is derived from a signature of its store, as those of threads: the id is that of
- * `<purpose>:<signature of the text>:<name>`, with one of the names.
- */
+/** The name of a row that has a `signedId`, as those of threads: the id is that of the signature of the text, with one of the names. */
 export interface SignedName {
   readonly purpose: string
   readonly text: string
@@ -52,8 +49,8 @@ export const renaming =
       const { names, purpose, text } = signed
       const [ours, theirs] = yield* Effect.all([from.sign(purpose, text), to.sign(purpose, text)])
       for (const name of names) {
-        if (stableId(`${purpose}:${ours}:${name}`) !== record.id) continue
-        const id = stableId(`${purpose}:${theirs}:${name}`)
+        if (signedId(purpose, ours, name) !== record.id) continue
+        const id = signedId(purpose, theirs, name)
         const renamed = ({ forgotten, record }: Stored): Stored => ({ record: unchecked({ ...record, id }), forgotten })
         const [first, ...rest] = lineage
         return [renamed(first), ...rest.map(renamed)]

@@ -162,7 +162,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "after a batch that puts a correction and closes the old record, list returns the correction, and with an earlier asOf the old one",
+    "list returns the correction after a batch that puts a correction and closes the old record, and with an earlier asOf the old one",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "after an update, drafts with the new text are duplicates of the record, and drafts with the old text are not",
+    "drafts with the new text of an update are duplicates of the record, and drafts with the old text are not",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))

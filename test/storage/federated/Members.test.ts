@@ -213,7 +213,7 @@ class Project extends Context.Tag("Project")<Project, Federated.Named>() {}
 
 describe("stores attached to a federation", () => {
   law(
-    "from two entries of one layer are two stores",
+    "stores attached to a federation from two entries of one layer are two stores",
     Federated.layer({ a: memory, b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -253,16 +253,20 @@ describe("stores attached to a federation", () => {
       })
   )
 
-  law("by two fibers at once under one name: one succeeds", mirrored, (_, federated) =>
-    Effect.gen(function*() {
-      const slow = { ...memory, layer: Layer.tap(MemoryStore.layerInMemory, () => Effect.yieldNow()) }
-      const both = yield* Effect.all([
-        Effect.exit(federated.attach("x", slow)),
-        Effect.exit(federated.attach("x", slow))
-      ], { concurrency: 2 })
-      assert.lengthOf(both.filter(Exit.isSuccess), 1)
-      assert.lengthOf((yield* federated.stores).filter(({ name }) => name === "x"), 1)
-    }))
+  law(
+    "attaching by two fibers at once under one name succeeds for one of them",
+    mirrored,
+    (_, federated) =>
+      Effect.gen(function*() {
+        const slow = { ...memory, layer: Layer.tap(MemoryStore.layerInMemory, () => Effect.yieldNow()) }
+        const both = yield* Effect.all([
+          Effect.exit(federated.attach("x", slow)),
+          Effect.exit(federated.attach("x", slow))
+        ], { concurrency: 2 })
+        assert.lengthOf(both.filter(Exit.isSuccess), 1)
+        assert.lengthOf((yield* federated.stores).filter(({ name }) => name === "x"), 1)
+      })
+  )
 
   law(
     "have their changes emitted to subscribers until they are detached",
@@ -285,26 +289,30 @@ describe("stores attached to a federation", () => {
       })
   )
 
-  law("and detached during searches cause no search to fail", mirrored, (store, federated) =>
-    Effect.gen(function*() {
-      yield* put(store, draft("tea"))
-      const come = Effect.scoped(Effect.gen(function*() {
-        const { store } = yield* federated.attach("extra", memory)
-        yield* put(store, draft("more tea"))
-        yield* Effect.repeatN(Effect.yieldNow(), 50) // enough yields for a whole search
-      }))
-      const comings = yield* Effect.fork(Effect.repeatN(come, 30))
-      const searches = yield* Effect.replicateEffect(
-        Effect.zipLeft(store.search(ada, { text: "tea" }), Effect.yieldNow()),
-        60
-      )
-      yield* Fiber.join(comings)
-      for (const { failures, hits } of searches) {
-        assert.deepStrictEqual(failures, [])
-        assert.include(hits.map(({ record }) => record.body), "tea")
-      }
-      assert.isTrue(searches.some(({ hits }) => hits.length === 2))
-    }))
+  law(
+    "stores that are attached and detached during searches cause no search to fail",
+    mirrored,
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("tea"))
+        const come = Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* federated.attach("extra", memory)
+          yield* put(store, draft("more tea"))
+          yield* Effect.repeatN(Effect.yieldNow(), 50) // enough yields for a whole search
+        }))
+        const comings = yield* Effect.fork(Effect.repeatN(come, 30))
+        const searches = yield* Effect.replicateEffect(
+          Effect.zipLeft(store.search(ada, { text: "tea" }), Effect.yieldNow()),
+          60
+        )
+        yield* Fiber.join(comings)
+        for (const { failures, hits } of searches) {
+          assert.deepStrictEqual(failures, [])
+          assert.include(hits.map(({ record }) => record.body), "tea")
+        }
+        assert.isTrue(searches.some(({ hits }) => hits.length === 2))
+      })
+  )
 
   it.scoped("can be attached and detached by a LayerMap", () =>
     Effect.gen(function*() {
@@ -329,7 +337,7 @@ describe("stores attached to a federation", () => {
 })
 
 describe("a configuration of a federation", () => {
-  it.effect("that is invalid is refused with all of its issues", () =>
+  it.effect("a configuration of a federation that is invalid is refused with all of its issues", () =>
     Effect.gen(function*() {
       const issues = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
         Effect.map(

@@ -145,7 +145,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "that fail do not fail the write, and are corrected by the next write of the record",
+    "mirrors of a federation that fail do not fail the write, and are corrected by the next write of the record",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -160,7 +160,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "that cannot be read do not fail a write, not even under a given id",
+    "mirrors of a federation that cannot be read do not fail a write, not even under a given id",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
@@ -174,7 +174,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "that keep a copy of a forgotten record make forget fail; the copy is invisible, and a second forget removes it",
+    "mirrors of a federation that keep a copy of a forgotten record make forget fail; the copy is invisible, and a second forget removes it",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -193,7 +193,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "that keep a copy of a purged record make forget fail, and a second purge removes the copy",
+    "mirrors of a federation that keep a copy of a purged record make forget fail, and a second purge removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -292,7 +292,7 @@ describe("mirrors of a federation", () => {
       }).pipe(Effect.provide(federation))
     }))
 
-  it("with the rule Federated.important copy records with an importance of 0.75 or more", () => {
+  it("mirrors of a federation with the rule Federated.important copy records with an importance of 0.75 or more", () => {
     const record = (importance: number) => ({ importance }) as MemoryRecord // the rule reads no other field
     assert.deepStrictEqual([0.74, 0.75, 1].map((n) => Federated.important(record(n))), [false, true, true])
   })

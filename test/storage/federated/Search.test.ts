@@ -65,7 +65,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "over one store returns that store's answer with the store's name",
+    "search of a federation over one store returns that store's answer with the store's name",
     Federated.layer({ only: memory }),
     (store, federated) =>
       Effect.gen(function*() {

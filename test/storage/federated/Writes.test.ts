@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("to a record in a read-only store is refused; an invisible record there is absent, but its id is taken", () =>
+  it.effect("a write to a record in a read-only store of a federation is refused; an invisible record there is absent, but its id is taken", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -113,7 +113,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "of one id by many fibers at once puts the record into one store",
+    "a write of one id to a federation by many fibers at once puts the record into one store",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -153,7 +153,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "of Internal records goes with the rest of its batch, without route or mirror",
+    "a write of Internal records to a federation goes with the rest of its batch, without route or mirror",
     Federated.layer({
       main: memory,
       facts: memory,
@@ -198,7 +198,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "with a mutation that one store refuses changes nothing in any",
+    "a batch over several stores of a federation with a mutation that one store refuses changes nothing in any",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {

@@ -163,7 +163,7 @@ describe("ForeignEdit", () => {
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("for random notes and changes gives a text that reads back, with every other property unchanged byte for byte", () => {
+  it("ForeignEdit for random notes and changes gives a text that reads back, with every other property unchanged byte for byte", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(

@@ -17,7 +17,7 @@ describe("RenameDetection", () => {
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("among several files with one content pairs those with one name, then a single remaining pair, and no others", () => {
+  it("RenameDetection among several files with one content pairs those with one name, then a single remaining pair, and no others", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -62,7 +62,7 @@ describe("RenameDetection", () => {
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })
   })
 
-  it("for random files matches one to one, and with the similarity that it claims", () => {
+  it("RenameDetection for random files matches one to one, and with the similarity that it claims", () => {
     const text = FastCheck.array(FastCheck.constantFrom("a", "b", "c", "d", "e"), { maxLength: 12 }).map((all) =>
       all.join(" ")
     )
