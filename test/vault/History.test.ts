@@ -124,6 +124,43 @@ describe("the history of a vault", () => {
       assert.strictEqual(yield* revisions(store), 7)
     }))
 
+  it.scopedLive("of an open vault that loses a damaged tombstone to a compaction keeps the record among the forgotten ones", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        yield* put(store, draft("gone 1", { id: id("gone") }))
+        yield* store.forget(ada, [id("gone")])
+        for (let n = 0; n < 20; n++) yield* put(store, draft(`purged ${n}`.padEnd(60_000, " x"), { id: id("purged") }))
+        yield* store.forget(ada, [id("purged")], { purge: true })
+      }))
+      const { store } = yield* opened(root)
+      const bytes = fs.readFileSync(file(root))
+      bytes[bytes.lastIndexOf("\"forgotten\"")]! ^= 1
+      fs.writeFileSync(file(root), bytes)
+      yield* put(store, draft("new"))
+      assert.isBelow(fs.statSync(file(root)).size, 60_000)
+      const { items } = yield* store.list(ada, { forgotten: true })
+      assert.deepStrictEqual(items.map(({ body }) => body), ["gone 1"])
+    }))
+
+  it.scopedLive("of another process whose new file was removed before this process looked lists the record as forgotten", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const { store, vault } = yield* opened(root)
+      yield* Effect.scoped(
+        Effect.flatMap(opened(root), (other) => put(other.store, draft("short", { id: id("short") })))
+      )
+      const [name] = fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) =>
+        name.endsWith(".md") && fs.readFileSync(path.join(root, name), "utf8").includes("short")
+      )
+      fs.rmSync(path.join(root, name!))
+      yield* vault.refresh
+      yield* vault.refresh
+      const { items } = yield* store.list(ada, { forgotten: true })
+      assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
+    }))
+
   it.scoped("continues its batch numbers after a compaction, and refuses a line of a writer that read it before", () =>
     Effect.gen(function*() {
       const root = yield* place

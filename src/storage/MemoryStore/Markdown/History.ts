@@ -113,8 +113,7 @@ export const make = (fs: VaultFileSystem): History => {
 
   /** Applies the parts of a batch together. */
   const take = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isLanded: boolean): HistoryLine.Batch => {
-    const litter = places.take(parts)
-    const made = { number, places: parts, litter }
+    const made = { number, places: parts, litter: places.take(parts) }
     batch = Math.max(batch, number)
     if (!isLanded) pending.push(made)
     return made
@@ -278,8 +277,10 @@ export const make = (fs: VaultFileSystem): History => {
       const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batch numbers continue
       const bytes = yield* HistoryLine.printed(head, all, (some) => make(some, next))
       yield* fs.write(file, bytes, { isFenced: true, guard: unwritten })
+      const known = new Set(awaited.keys()) // the lines are not new, so no other file has to be scanned because of them
       clear()
       yield* news(true)
+      for (const path of awaited.keys()) if (!known.has(path)) awaited.delete(path)
     })
 
   const lineOf = (place: HistoryLine.Place) =>

@@ -161,6 +161,7 @@ export const open = (
         if (locked) yield* rollForward
         const generation = history.generation()
         const told = Array.from(awaited)
+        const unlanded = new Set(history.unlanded().map(({ number }) => number))
         const paths = told.map(([path]) => path).filter(Layout.isRecord)
         if (isRenewed) yield* heard(state.scan, locked)
         else if (paths.length > 0) yield* heard(state.scanPaths(paths), locked)
@@ -168,7 +169,7 @@ export const open = (
         if (isRenewed && history.isThere()) yield* complete(unknown, locked)
         if (isRenewed) followed = generation
         for (const [path, batch] of told) {
-          const isSeen = isRenewed ? !ahead.has(path) : !Layout.isRecord(path) || isAsTold(path)
+          const isSeen = isRenewed ? !ahead.has(path) : !Layout.isRecord(path) || isAsTold(path, unlanded)
           if (isSeen && awaited.get(path) === batch) awaited.delete(path)
         }
         const isAwaited = ({ gone, path }: History.Place) =>
@@ -179,11 +180,12 @@ export const open = (
           viewed = number
         }
       })
-    /** Whether a file was found with the content that the history states. */
-    const isAsTold = (path: string) => {
+    /** Whether a scan found a file with the content that the history states, or after its batch had landed, so that the scan is newer. */
+    const isAsTold = (path: string, unlanded: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
-      return place === undefined || state.entry(place.tenant, place.id)?.hash === place.after
+      return place === undefined || !unlanded.has(place.batch) ||
+        state.entry(place.tenant, place.id)?.hash === place.after
     }
 
     const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
