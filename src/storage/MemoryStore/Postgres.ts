@@ -250,7 +250,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     // makes the server end a statement that waits for a lock once its client has disconnected, if the server supports that
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
-    // servers with another implementation of the log, such as some cloud services, may have no timelines
+    // servers with another implementation of the log may have no timelines
     const history = yield* ask(`SELECT ${timeline}`, []).pipe(
       Effect.as(timeline),
       Effect.catchIf(({ reason }) => reason !== "unavailable", () => Effect.succeed("NULL"))

@@ -95,7 +95,7 @@ export const make = (options: Options): MergedRows => {
       locks.withLock(tenant)
     )
 
-  /** Removes the vectors of texts that no record of the tenant has, since a purge in the base store also erases vectors. */
+  /** Removes the vectors of texts that no record of the tenant has any more, for example after a purge in the base store. */
   const prune = (tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
     const vectors = embeddings(tenant)
     if (vectors.size === 0) return
@@ -202,7 +202,7 @@ export const revisionOf = (row: Row): number => row.revisions[0]?.record.revisio
 
 /**
  * Returns the mutations that commit a row. None for a record that was created and forgotten in the branch, or that belongs to an
- * instruction file, since such files are read again from disk.
+ * instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, cut } = row
