@@ -70,7 +70,7 @@ export interface Options {
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * How to read Markdown files that the library did not write. With `whole`, each such file is one record, and its properties become
+   * Way of reading Markdown files that the library did not write. With `whole`, each such file is one record, and its properties become
    * metadata. Default: `whole` in a vault made by this release or a later one. In a vault of an earlier release, a file whose frontmatter
    * has another form than a record's is not a record but an issue, so that results do not change.
    */

@@ -197,7 +197,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       attempts: 20,
       lock: (query, tenant, { dedupeKeys, ids }) => {
         const all = [...ids, ...dedupeKeys]
-        // since the server's table of locks is limited in size
+        // a large batch locks the whole tenant, since the server's table of locks is limited in size
         return all.length > fewLocks
           ? Effect.asVoid(query("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", [text(tenant)]))
           : Effect.asVoid(query(
@@ -243,7 +243,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     }
     if (isThere === "false") {
       yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
-        // if two sessions create the schema at once, one of them fails although the schema then exists
+        // one of two sessions that create the schema at once fails, although the schema then exists
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }

@@ -153,7 +153,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           file?.hasTwoNames === true
             ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
             : alone(path, text))
-      // retries if the folder was moved away, or the scope was closed
+        // retries if the folder was moved away, or the scope was closed
       ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver }))
   })
 

@@ -356,7 +356,7 @@ const plainOf = (value: unknown): string | undefined => {
 const printable = /^[A-Za-z0-9][ -[\]-~]*$/
 
 const isReadBack = (text: string, matter: Matter): boolean => {
-  const read = readPlain(text.slice(0, -1)) // without the final line break, which would be read as an empty line
+  const read = readPlain(text.slice(0, -1)) // drops the final line break, which would be read as an empty line
   if (read === undefined) return false
   for (const name in matter) {
     const [value, back] = [matter[name], read[name]]

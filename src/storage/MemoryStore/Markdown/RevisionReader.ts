@@ -116,7 +116,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // without a tombstone, the file may be only unreachable: the record is erased when it expires, but not as a forgotten one
+          // the record has no tombstone, so its file may be only unreachable: it is erased when it expires, but not as a forgotten record
           const row = Option.getOrUndefined(yield* gone(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }

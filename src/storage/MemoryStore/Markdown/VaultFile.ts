@@ -23,7 +23,7 @@ export interface Context {
   /** Whether every signature counts as valid, so that a record has the trust and origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * How to read notes that the library did not write. With `whole`, each note is a record (see `ForeignNote`). Absent: as in earlier
+   * Way of reading notes that the library did not write. With `whole`, each note is a record (see `ForeignNote`). Absent: as in earlier
    * releases, where a file with an invalid field is not a record, and properties do not become metadata.
    */
   readonly notes?: "whole" | undefined
@@ -126,7 +126,7 @@ const isInConflict = (text: string): boolean => {
     if (fence === undefined && rule) fence = rule
     else if (fence !== undefined) {
       if (rule?.startsWith(fence) && line.trim() === rule) fence = undefined
-    // `expected` is always smaller than the number of markers here
+      // `expected` is always smaller than the number of markers here
     } else if (markers[expected]!.test(line) && ++expected === markers.length) return true
   }
   return false

@@ -1,7 +1,4 @@
-/**
- * The file system of a vault, with relative paths, atomic writes, and `MemoryError`s. A fenced write uses the turn folder (`Layout.turnOf`),
- * which another process moves away when it takes over the lock: this ends the turn of this process, and the write fails.
- */
+/** The file system of a vault: relative paths, atomic writes, `MemoryError`s. Fenced writes use the turn folder (see `Layout.turnOf`). */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -291,7 +288,7 @@ export const make = (
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
         return io(before, relative).pipe(
           Effect.zipRight(guard),
-          // if this process was suspended, its temporary file may be gone; the guard's error then says that the lock is lost
+          // the temporary file may be gone if this process was suspended; the guard's error then says that the lock is lost
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
           Effect.tapError(() => Effect.option(discard)), // ignores this error, since the first failure is the relevant one
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
@@ -325,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // if the turn was ended, the rename fails although the file exists
+              // the rename fails although the file exists, if the turn was ended
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),

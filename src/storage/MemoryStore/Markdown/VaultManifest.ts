@@ -43,7 +43,7 @@ const VaultManifest = Schema.Struct({
    */
   foreign: Schema.optional(Schema.Literal(true)),
   /**
-   * How to read notes by other authors, as in `Document.Context`. Absent in vaults of earlier releases, so that their results do not
+   * Way of reading notes by other authors, as in `Document.Context`. Absent in vaults of earlier releases, so that their results do not
    * change.
    */
   notes: Schema.optional(Schema.String),
@@ -295,7 +295,7 @@ const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArra
   })
 const largest = 262_144
 
-/** If something cannot be read, logs the error and returns `otherwise`, since the error says nothing about the key. */
+/** Logs an error and returns `otherwise` if something cannot be read, since such an error says nothing about the key. */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 

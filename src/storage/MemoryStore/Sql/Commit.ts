@@ -155,7 +155,7 @@ const storeRows = (
   outcomes: ReadonlyArray<Outcome>,
   versions: ReadonlyMap<string, number>
 ): ReadonlyArray<Statement> => {
-  // without the current revision, which is in `memory_records`
+  // excludes the current revision, which is in `memory_records`
   const earlier = outcomes.flatMap(({ before, isErased, revisions }) =>
     [...before !== undefined && !isErased ? [before] : [], ...revisions].slice(-revisionsKept, -1)
   )

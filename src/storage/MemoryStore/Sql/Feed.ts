@@ -95,7 +95,7 @@ export const others = <A>(
             : { after: look.after, until, place: [Number(end[0]), Number(end[1])] }
           return [Chunk.unsafeFromArray(told), Option.some(next)] as const
         }).pipe(
-          // after a lost connection or a restart of the server, polls again from the same snapshot, so that the stream goes on
+          // polls again from the same snapshot after a lost connection or a restart of the server, so that the stream goes on
           Effect.retry({
             while: ({ reason }) =>
               reason === "unavailable",

@@ -178,7 +178,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       one.index.pack()
-      // without a visible partition, the statement that reads the versions returned nothing about the model
+      // the statement that reads the versions returned nothing about the model if no partition is visible
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, one))
@@ -198,7 +198,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   /** Reads rows by id, and caches their texts. */
   const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) => {
-    const cache = textCache // in a variable, since `forget` may replace the cache during the read
+    const cache = textCache // kept in a variable, since `forget` may replace the cache during the read
     return rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
       if (!forgotten) cache.add(tenant, version, record, length)
     })
@@ -213,7 +213,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
       if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
       const source = yield* database.reading
       const found = yield* versionsOf(source, sight, database.dialect.history, model)
-      // without a visible partition the statement returns no row, so the history is read separately
+      // the statement returns no row if no partition is visible, so the history is read separately
       const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
       const versions = { ...found, history: there ?? source.history ?? history }
       if (versions.history !== history) {

@@ -34,7 +34,7 @@ export const insert = (
       ? `e.value->>${n}`
       : `CAST(e.value->>${n} AS ${type === "integer" ? "integer" : "double precision"})`
   )
-  // without `WHERE true`, SQLite would parse ON CONFLICT as the condition of a join
+  // `WHERE true`, since SQLite would otherwise parse ON CONFLICT as the condition of a join
   const many = `${into} SELECT ?, ${expressions}${cells.join(", ")} FROM {each} AS e WHERE true${end}`
   return (tenant, rows) => {
     const [first] = rows
