@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore in a batch finds revisions written earlier in the batch, and fails with not_found for those purged earlier in it",
+    "a Restore in a batch finds revisions written by earlier mutations of the batch, and fails with not_found for those they purged",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a Put after a Forget of its duplicate in one batch resolves to the oldest duplicate left, or creates a record if none is left",
+    "a Put that follows a Forget of its duplicate in one batch returns the oldest remaining duplicate, or creates a record if none remains",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -95,7 +95,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("each mutation of a batch sees the effects of the mutations before it", (store) =>
+  law("each mutation of a batch is applied to the result of the mutations before it", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const applied = yield* store.apply(ada, [
@@ -162,7 +162,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "list returns the correction after a batch that puts a correction and closes the old record, and with an earlier asOf the old one",
+    "after a batch that closes a record and puts its correction, list returns the correction, and with an earlier asOf the old record",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))
