@@ -88,7 +88,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list folds near-duplicates": "drafts that differ in scope, kind, case, summary or data are not duplicates",
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
-  "search never reports failures of a leg":
+  "search never reports that the search by words or by vector failed":
     "hybrid search without vectors answers by words and reports the failure of the vector search; mode vector fails with unsupported",
   "put does not deduplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
@@ -120,7 +120,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list with asOf returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list returns closed records":
-    "after a batch that closes a record and puts its correction, list returns the correction, and with an earlier asOf the old record",
+    "a batch that closes a record and puts its correction makes list return the correction, and with an earlier asOf the old record",
   "search ignores asOf":
     "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",

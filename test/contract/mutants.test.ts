@@ -462,7 +462,7 @@ const mutants: Readonly<Record<string, Store>> = {
         return nearest.length < 100 ? result : { ...result, hits: result.hits.slice(0, 1) }
       })
   })),
-  "search never reports failures of a leg": broken((store) => ({
+  "search never reports that the search by words or by vector failed": broken((store) => ({
     search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))
   })),
   "put does not deduplicate": MemoryStore.layerInMemory.pipe(

@@ -102,7 +102,7 @@ if (hasClusters) {
     const writes = times(80, 2_000)
 
     it.scopedLive(
-      `a server that stops twice during ${writes} writes of ${fibers} fibers loses no acknowledged write; callers get unavailable and continue`,
+      `a server stopped twice during ${writes} writes of ${fibers} fibers loses no acknowledged write; callers get unavailable and continue`,
       () =>
         Effect.gen(function*() {
           const cluster = yield* throwAway
@@ -127,7 +127,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("a suspended server makes calls fail with unavailable, lets interrupted calls end at once, and works again once resumed", () =>
+    it.scopedLive("a suspended server makes calls fail with unavailable and interrupted ones end at once, and works once resumed", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -177,7 +177,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a server replaced by a standby without the last commits lets the store see all later commits and none of the lost ones", () =>
+    it.scopedLive("a server replaced by a standby without the last commits shows all later commits and none of the lost ones", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -279,7 +279,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("a stopped server in a federation makes calls to the store on this server fail, and none to a store on another server", () =>
+    it.scopedLive("a stopped server in a federation makes calls to its own store fail, and none to a store on another server", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>

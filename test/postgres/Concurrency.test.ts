@@ -138,7 +138,7 @@ if (isReal) {
         assert.isTrue(counts.every(({ count }) => count === touches))
       }).pipe(seeded("uses")))
 
-    it.scopedLive("concurrent writers of eight batches of 500 do not exhaust the server's table of locks, and all records are written", () =>
+    it.scopedLive("eight concurrent batches of 500 do not exhaust the server's table of locks, and all records are written", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -152,7 +152,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("concurrent writers of one tenant do not block writers of another tenant, nor writers of one user those of another user", () =>
+    it.scopedLive("writers of one tenant do not block writers of another tenant, nor writers of one user those of another user", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -176,7 +176,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("concurrent writers take no part in a transaction of the caller: their writes remain if that transaction is rolled back", () =>
+  it.scopedLive("writers take no part in a transaction of the caller: their writes remain if that transaction is rolled back", () =>
     Effect.gen(function*() {
       const at = yield* place
       const store = yield* opened(at)

@@ -113,7 +113,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(fs.readdirSync(root), [])
     }))
 
-  it.scopedLive("a store without a driver fails to open with unsupported, and the error names the packages to install and their versions", () =>
+  it.scopedLive("a store without a driver fails to open with unsupported, and the error names the packages and versions to install", () =>
     Effect.gen(function*() {
       const { devDependencies } = JSON.parse(
         fs.readFileSync(path.join(import.meta.dirname, "../../package.json"), "utf8")
@@ -153,7 +153,7 @@ describe("a SQLite file without write access or space", () => {
       }
     }))
 
-  it.scopedLive("a write fails with io if the file cannot grow, writes nothing of the batch, and later writes succeed once there is space", () =>
+  it.scopedLive("a write fails with io if the file cannot grow, writes nothing of the batch, and succeeds once there is space", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* made(filename)

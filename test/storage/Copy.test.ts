@@ -38,7 +38,7 @@ const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3
 
 describe("Copy.copy", () => {
   for (let seed = 0; seed < times(1, isLong ? 30 : 4); seed++) {
-    it.scoped(`Copy.copy from a vault to memory and on to another vault copies every record, tombstone, revision, vector and use count (${seed})`, () =>
+    it.scoped(`a copy from a vault to memory and on to a vault has all records, revisions, vectors and use counts (${seed})`, () =>
       Effect.gen(function*() {
         const from = yield* lived(vault, `life ${seed}`)
         const between = yield* memory

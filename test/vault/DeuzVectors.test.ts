@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("vectors are used for the texts they were computed from, unless the text was edited or their dimensions differ from the others'", () =>
+  it.scoped("vectors are used for the texts they were computed from, unless the text was edited or the dimensions differ", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")

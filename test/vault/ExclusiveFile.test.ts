@@ -94,7 +94,7 @@ describe("a writer that stalls while it takes the lock", () => {
       }))
   }
 
-  it.scopedLive("a writer that stalls while it takes the lock and fails to write the lock file leaves the lock of the next holder alone", () =>
+  it.scopedLive("a writer that stalls and then fails to write the lock file leaves the lock of the next holder alone", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -211,7 +211,7 @@ describe("a live process whose turn folder is deleted", () => {
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("a write completes even if the folder is deleted before any of its disk calls, also the removal of a forgotten record's file", () =>
+  it.scopedLive("a write or a forget completes even if the folder is deleted before any of its disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

@@ -33,17 +33,20 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("list returns 20 records by default, and a cursor only if more records follow", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(ada, Array.from({ length: 21 }, (_, n) => draft(String(n))))
-      const first = yield* store.list(ada, {})
-      assert.lengthOf(first.items, 20)
-      const second = yield* store.list(ada, { after: first.next })
-      assert.lengthOf(second.items, 1)
-      assert.isUndefined(second.next)
-      assert.isUndefined((yield* store.list(ada, { limit: 21 })).next)
-      assert.deepStrictEqual(yield* store.list(bob, {}), { items: [] })
-    })),
+  law(
+    "list returns 20 records by default, and a cursor only if more records follow",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Array.from({ length: 21 }, (_, n) => draft(String(n))))
+        const first = yield* store.list(ada, {})
+        assert.lengthOf(first.items, 20)
+        const second = yield* store.list(ada, { after: first.next })
+        assert.lengthOf(second.items, 1)
+        assert.isUndefined(second.next)
+        assert.isUndefined((yield* store.list(ada, { limit: 21 })).next)
+        assert.deepStrictEqual(yield* store.list(bob, {}), { items: [] })
+      })
+  ),
 
   law(
     "the pages of a list contain every unchanged record exactly once while other fibers write",

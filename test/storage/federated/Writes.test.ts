@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a change of a record in a read-only store is refused; if the record is invisible it counts as absent, but its id cannot be used", () =>
+  it.effect("a change of a record in a read-only store is refused; an invisible one counts as absent, but no put can use its id", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -128,11 +128,15 @@ describe("a write to a federation", () => {
       })
   )
 
-  law("a write through one store of the federation ignores the route", notesAndFacts, (_, federated) =>
-    Effect.gen(function*() {
-      yield* put(yield* within(federated, "notes"), fact("fact"))
-      assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
-    }))
+  law(
+    "a write through one store of the federation ignores the route",
+    notesAndFacts,
+    (_, federated) =>
+      Effect.gen(function*() {
+        yield* put(yield* within(federated, "notes"), fact("fact"))
+        assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
+      })
+  )
 
   law(
     "a write through one store puts new records there, and changes records in the stores that have them",
@@ -180,11 +184,15 @@ describe("a write to a federation", () => {
 describe("a batch over several stores of a federation", () => {
   const both = (n: string) => [Put(draft(`note ${n}`)), Put(fact(`fact ${n}`))]
 
-  law("the batch is applied in all stores, and the results are in the order of its mutations", notesAndFacts, (store) =>
-    Effect.gen(function*() {
-      const applied = yield* store.apply(ada, [...both("1"), ...both("2")])
-      assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
-    }))
+  law(
+    "the batch is applied in all stores, and the results are in the order of its mutations",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        const applied = yield* store.apply(ada, [...both("1"), ...both("2")])
+        assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
+      })
+  )
 
   law(
     "a later mutation finds a record that an earlier mutation put",
