@@ -753,7 +753,7 @@ const killer = (store: Store, expected: string | undefined) =>
   })
 
 describe("killers.ts", () => {
-  it("maps names of mutants to titles of laws", () => {
+  it("every name in killers.ts is that of a mutant, and every title that of a law", () => {
     const titles = new Set(MemoryStoreContract.laws.map(({ title }) => title))
     assert.deepStrictEqual(
       Object.entries(killers).filter(([name, title]) => !(name in mutants && titles.has(title))),

@@ -142,7 +142,7 @@ describe("a damaged file of a record that the history knows", () => {
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("reports partly readable frontmatter as partial and later damage as drifted, and ignores a folder named like a note", () =>
+  it.scopedLive("vault.verify reports partly readable frontmatter as partial and later damage as drifted, and ignores a folder named like a note", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

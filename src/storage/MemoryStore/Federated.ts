@@ -1,6 +1,6 @@
 /**
- * Combines several stores into one. A new record goes to one store, an update to the store that holds the id, a search to all
- * stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
+ * Combines several stores into one. A new record is written to one store, an update to the store that has the id; a search reads
+ * all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
  * id        belongs to the first store that has a record of it, mirrors last; records of the same id in later stores are

@@ -8,8 +8,8 @@
  *   →  drop near-duplicates of a better hit  →  limit  →  budget
  * ```
  *
- * A score is relative to the best hit of the same store, which has about 1. So no store takes all places, but the best hit of a
- * store with little about the query ranks as high as the best hit of a store with much about it.
+ * A score is relative to the best hit of the same store, which has a score of about 1. So the hits of one store do not displace
+ * those of all others. But the best hit of a store ranks as high as that of another store that matches the query far better.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"

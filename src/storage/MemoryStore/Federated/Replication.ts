@@ -2,14 +2,14 @@
  * Replication: after a write, updates the copies in mirror stores, so that each copy equals its record.
  *
  * ```text
- * record written    its copy is put, if there is one or the `mirror` rule asks for one; a failure is only logged, and the next
- *                   write of the record tries again
- * record forgotten  its copy is forgotten, or purged if the record was; a failure is returned to the caller of the write, which
- *                   is not undone and can be repeated
+ * record written    its copy is written, if it exists or the `mirror` function returns true for the record; a failure is only
+ *                   logged, and the next write of the record writes the copy
+ * record forgotten  its copy is forgotten, or purged if the record was purged; on a failure the call fails, although the record
+ *                   stays forgotten, and the caller can repeat the call
  * ```
  *
- * A copy is written after its record; after a crash in between it is missing until the record is written again.
- * A copy has the revision numbers and times of its own store.
+ * A copy is written after its record. After a crash in between, the copy is missing until the record is written again.
+ * A copy has revision numbers and times of the mirror, not those of the record.
  * `changes` merges the changes of all stores into one stream, without changes of copies.
  */
 import * as Clock from "effect/Clock"

@@ -2,15 +2,15 @@
  * Routes each mutation of a batch to the store that it concerns.
  *
  * ```text
- * put of a new record   goes to the store that `route` names, else to the primary; a row that the library keeps for itself goes
- *                       to the store of the batch's first routed mutation
- * change by id          goes to the store that has the id; if none has it, or the viewer may not see it, also to that store,
- *                       which then reports it missing
- * change of a copy      refused in a read-only mirror, except to forget it, so that a copy whose record is gone can be removed
+ * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
+ *                       is written to the store of the first other mutation in the batch that has one
+ * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
+ *                       the same store as for the library's own rows gets the change, and reports the record as missing
+ * change of a copy      fails in a read-only mirror, except forgetting, so that a copy whose record is gone can be removed
  * batch for one store   is atomic as in that store
  * for several stores    is first checked as a whole, and refused before anything is written; then written store by store. If one
- *                       fails, the earlier ones are rolled back; not after a crash in between. Purges cannot be rolled back, so
- *                       they come last
+ *                       store fails, the writes of the earlier ones are rolled back, unless the process crashes in between. Purges
+ *                       cannot be rolled back, so they are written last
  * ```
  */
 import * as Clock from "effect/Clock"

@@ -1,6 +1,6 @@
 /**
- * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in this folder. They are never modified: the
- * next write of such a record creates a file in our format, and removes the old one.
+ * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. These files are
+ * never modified: the next write of such a record creates a file in this library's format, and removes Deuz's file.
  *
  * ```text
  * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _

@@ -1,5 +1,5 @@
 /**
- * Maps records to paths below the root. A path encodes tenant, scope and id as far as file names allow.
+ * Maps records to paths of files below the vault's root. A path encodes tenant, scope and id as far as file names allow.
  *
  * ```text
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md

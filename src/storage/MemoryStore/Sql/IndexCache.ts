@@ -1,7 +1,7 @@
 /**
  * Caches in memory the indexes of partitions that were searched recently, in one index per tenant, so that only the first search reads all
  * terms. A partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a
- * version, which each write increments. Before an index answers, it reads the rows that any process has written since its version.
+ * version, which each write increments. Before each search, the rows that any process has written since the cached version are read.
  *
  * If the indexes exceed `capacity`, the least recently used partitions are evicted, except those that the current search needs.
  */
