@@ -88,10 +88,7 @@ export interface Report extends Counts {
   readonly differing: number
   /** SHA-256 over everything compared, for each side; equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
-  /**
-   * The parts that were not copied, since the target cannot store them. Without `history`, only the newest revision of each record was
-   * copied.
-   */
+  /** The parts that the target cannot store, and that were not copied. Without `history`, only the newest revisions were copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
 }
 
@@ -192,9 +189,7 @@ export const copy = Effect.fn("Copy.copy")(
   }
 )
 
-/**
- * Makes a writer that copies lineages (records with their revisions) in batches. Fails as `copy` does if the store `to` cannot be a target.
- */
+/** Makes a writer of lineages (records with their revisions) in batches. Fails as `copy` does if the store `to` cannot be a target. */
 export const writerOf = (
   from: Source,
   to: Service,
@@ -221,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if copying the tenant would. Reads only one row if the target has no row of the tenant. */
+/** Fails with `conflict` if copying the tenant would. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
