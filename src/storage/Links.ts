@@ -72,7 +72,7 @@ export interface Index {
 
 /** An `Index` that also keeps the records by id. */
 export interface Links {
-  /** Sets the record of an id; `undefined` removes it. Cost: its text. */
+  /** Sets the record of an id; `undefined` removes it. Cost: the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /**
    * Returns the neighbours of a record among the records that pass `sees`. Cost: the record's links, and all records that share a name with
@@ -295,7 +295,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
     }
   }
   return (by) => {
-    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself; any two records contain one other than `by`
+    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself, so `find` may skip one record
     const scope = MemoryScope.key(by.scope)
     const folder = folderOf(by)
     const keys = [...(folder === undefined ? [] : [placeOf(scope, folder)]), scope]

@@ -230,7 +230,7 @@ export interface NoteIdentity {
   readonly reset: () => void
 }
 
-/** Finds the identity of a vault's notes from the last scan and the history. */
+/** Makes the `NoteIdentity` of a vault, which uses the files of the last scan and the history. */
 export const makeIdentity = (
   context: Context,
   history: History,

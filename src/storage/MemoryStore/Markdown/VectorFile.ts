@@ -222,7 +222,7 @@ export const make = (
   }
 }
 
-/** Number of bytes that are read to find the header, which is shorter. */
+/** Number of bytes at the start of a file that are searched for the end of the header. Every header is shorter. */
 const headerSize = 8_192
 
 const headerOf = (bytes: Uint8Array) => {
