@@ -1,4 +1,4 @@
-/** Publishes changes to the streams that listen. Each viewer is notified of the changes that it may see, and of no others. */
+/** Publishes the changes of a store to subscribed streams. Each subscriber receives only the changes that its viewer may see. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,34 +12,37 @@ import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
-/** A row before and after a change; `undefined` if it did not, or does not, exist. */
+/** A row before and after a change; `undefined` if the row did not exist before, or does not exist after. */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined
   readonly after: MemoryRecord | undefined
   readonly by: "here" | "there"
 }
-/** A change, or an error about a place that could not be read. */
+/** A change, or an error about a file or other source that could not be read. */
 export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
-/** The publisher of a store's changes, and its listeners. */
+/** The publisher of a store's changes, with its subscribers. */
 export interface ChangeFeed {
-  /** Publishes events to the listeners that may see them, in order. Never waits. Cost per event: the listeners of the tenant. */
+  /** Publishes events, in order, to the subscribers that may see them. Never waits. Cost per event: the subscribers of the tenant. */
   readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
   /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
-   * Streams the changes that the viewer may see, starting when the stream runs. Other changes take no room in its buffer. A stream with
-   * more than `ChangeFeedCapacity` unread changes fails with `unavailable`.
+   * Streams the changes that the viewer may see, starting when the stream runs. Other changes take no room in its buffer. The stream fails
+   * with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
-  /** Streams the events of a tenant, converted by `heard`; an event for which `heard` returns `undefined` takes no room in it. */
+  /**
+   * Streams the events of a tenant, each converted by `heard`. An event for which `heard` returns `undefined` is skipped, and takes no room
+   * in the buffer.
+   */
   readonly stream: Engine.Engine["changes"]
-  /** Whether there is any listener. */
+  /** Whether any stream is subscribed. */
   readonly isHeard: () => boolean
 }
 
-/** Number of unread changes that a stream buffers; with more it fails. Read when the stream starts. Default 65,536. */
+/** Number of unread changes that a stream buffers; a stream with more fails. Read when the stream starts. Default 65,536. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}
@@ -96,7 +99,8 @@ export const make = (): ChangeFeed => {
 }
 
 /**
- * Returns the change that a viewer sees when an event happens, if any. A record that becomes invisible to the viewer appears as forgotten.
+ * Converts an event to the change that a viewer sees; `undefined` if the viewer sees neither the old nor the new row. A record that becomes
+ * invisible to the viewer is reported as forgotten.
  */
 export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)

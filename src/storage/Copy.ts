@@ -80,15 +80,15 @@ export interface Report extends Counts {
   /** Number of revisions, vectors and use counts written; 0 if the target already had everything. */
   readonly written: number
   /**
-   * Whether the target has everything that was to be copied. `false` if either store was written to meanwhile; another copy then adds the
-   * rest.
+   * Whether the target has everything that was to be copied. `false` if one of the stores was written to during the copy; another copy then
+   * adds the rest.
    */
   readonly verified: boolean
   /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */
   readonly differing: number
   /** SHA-256 over everything compared, for each side; equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
-  /** The parts that the target cannot store, so not copied. Without `history`, only the newest revision of each record was copied. */
+  /** The parts that the target cannot store, and that were not copied. Without `history`, only the newest revisions were copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
 }
 
@@ -111,7 +111,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The two sides of a copy, and the functions that make rows for the target. */
+/** The two stores of a copy, and what is needed to make rows for the target. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Gives the library's own rows the ids by which the target finds them. */
+  /** Replaces the derived ids of the library's own rows by the ids under which the target looks them up. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -130,12 +130,18 @@ interface Job extends Writer {
 interface Tally extends Record<keyof Counts, number> {
   written: number
   differing: number
-  /** Checksums of each side, one each for revisions, use counts, and the vectors of each model, so that the batch size has no effect. */
+  /**
+   * Checksums of each side by part: revisions, use counts, and the vectors of each model. Separate, since the order in which parts are read
+   * depends on the batch size.
+   */
   readonly from: Map<string, string>
   readonly to: Map<string, string>
 }
 
-/** Copies all that `from` holds into `to`, as `transfer/Copy.ts` documents it. `readNames` tell which rows have derived ids. */
+/**
+ * Copies everything in `from` into `to`, under the laws at the top of this file. `readNames` recognise the library's own rows whose ids are
+ * derived from a store's secret.
+ */
 export const copy = Effect.fn("Copy.copy")(
   function*(
     from: Service,
@@ -183,7 +189,7 @@ export const copy = Effect.fn("Copy.copy")(
   }
 )
 
-/** Returns a writer of batches of lineages from a source into a store. Fails as `copy` does if the store cannot be a target. */
+/** Makes a writer of lineages (records with their revisions) in batches. Fails as `copy` does if the store `to` cannot be a target. */
 export const writerOf = (
   from: Source,
   to: Service,
@@ -210,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails if the copy would end in a conflict. Cost: next to nothing if the target has no row of the tenant. */
+/** Fails with `conflict` if copying the tenant would. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -226,7 +232,7 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
           const ids = (yield* Effect.forEach(rows, (row) => job.renamed(tenant, [row]))).map(idOf)
           const there = yield* readRows(to, tenant, ids)
           for (const [n, row] of Array.from(rows).entries()) {
-            const other = there.get(ids[n]!) // one for each row
+            const other = there.get(ids[n]!) // there is one id for each row
             const source = other && (yield* job.renamed(tenant, yield* lineageOf(from, tenant, row)))
             if (source && other) yield* lackingOf(job, source, yield* lineageOf(to, tenant, other))
             count(job, [source ?? [row]])
@@ -257,8 +263,9 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Writes what the target lacks of a batch, as `copy` does. Returns the number of vectors and use counts that the source has, and how much
- * was written. Fails with `conflict`, writing no row of the batch, if the target has other revisions of an id.
+ * Writes the revisions, vectors and use counts of a batch that the target lacks. Returns the number of vectors and use counts that the
+ * source has, and the number of items written. Fails with `conflict`, writing no row of the batch, if the target has other revisions of an
+ * id.
  */
 export const writeBatch = (
   writer: Writer,
@@ -282,7 +289,7 @@ export const writeBatch = (
     return { uses: uses.length, vectors, written: written + uses.changed }
   })
 
-/** Appends revisions in one transaction, and returns how many. Cost: one read if the target has all of them. */
+/** Appends the missing revisions in one transaction, and returns the number appended. Cost: one read if the target has all of them. */
 const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
   Effect.gen(function*() {
     const { to } = job
@@ -312,7 +319,7 @@ const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>
     )
   })
 
-/** Makes the row of a revision for the target: with the dedupe key of its kind, unless it is a tombstone. */
+/** Makes the row of a revision for the target, with the dedupe key of its kind unless the row is a tombstone. */
 const toRow = ({ kinds }: Writer, tenant: string, { forgotten, record }: Stored): Stored =>
   forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
 
@@ -359,7 +366,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each revision of the source, and which revision is the newest. Older revisions that only the target has do not count. */
+/** Compares each revision of the source, and which revision is the newest. Ignores older revisions that only the target has. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))
@@ -369,14 +376,14 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
       const known = new Map(target?.map((stored) => [stored.record.revision, stored]))
       const newest = newestOf(source)
       for (const stored of job.hasHistory ? source : [newest]) {
-        // the newest revision is compared with the target's current row, which differs if the target has changed since
+        // the newest revision is compared with the target's current row, so that a later change of the target counts as a difference
         const their = stored === newest ? row : known.get(stored.record.revision)
         compare(job, "revisions", contentOf(stored), their && contentOf(their))
       }
     }
   })
 
-/** Adds a value of each side to its checksum; `undefined` if the side lacks the value. */
+/** Adds one value of each side to the side's checksum; `undefined` stands for a value that the side lacks. */
 const compare = ({ tally }: Job, over: string, our: unknown, their: unknown): void => {
   const [from, to] = [canonicalJson(our), canonicalJson(their)]
   if (from !== to) tally.differing++

@@ -1,6 +1,6 @@
 /**
- * Embeds the texts of records, and stores their vectors, by model and text hash. A text that could not be embedded stays `pending`: search
- * still finds it by its words, and `missing` embeds it later. `recall` searches by a text and its vector.
+ * Embeds the texts of records, and stores their vectors by model and text hash. If embedding fails, the record is stored without a vector:
+ * search still finds it by its words, and `missing` embeds it later. `recall` searches by a text and its vector.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,17 +15,17 @@ import type * as MemoryStore from "./MemoryStore.ts"
 export type VectorsByText = ReadonlyMap<string, Float32Array>
 
 /**
- * Keeps the vectors of a store up to date with an embedder. Active if the embedder has dimensions and the store keeps vectors; otherwise
- * the methods do nothing, which is not an error.
+ * Keeps the vectors of a store up to date with an embedder. Active if the embedder has dimensions and the store keeps vectors. Otherwise
+ * `of`, `keep` and `missing` do nothing, without an error.
  */
 export interface EmbeddingSync {
   readonly active: boolean
-  /** Embeds each text once; returns no vectors if not active. */
+  /** Embeds each text once; returns an empty map if not active. */
   readonly of: (
     texts: Iterable<string>,
     purpose: Embedder.Purpose
   ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
-  /** Embeds a text to search by; fails with `unsupported` if not active. */
+  /** Embeds the text of a search; fails with `unsupported` if not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
   /** Stores the vectors of these records for the tenant, embedding only texts that `known` lacks. Returns the number of texts embedded. */
   readonly keep: (
@@ -83,7 +83,10 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     missing: Effect.suspend(() => {
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
-      /** Halves a batch that the embedder refuses, so that a bad text costs only itself. Fails if the first three texts are all refused. */
+      /**
+       * Embeds a batch. If the embedder refuses the batch, embeds its two halves instead, so that a bad text prevents no other text from
+       * being embedded. Fails if the first three texts are all refused.
+       */
       const each = (
         tenant: string,
         texts: ReadonlyArray<MemoryStore.Unembedded>
@@ -99,7 +102,10 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
-      /** Embeds a batch at a time, skipping refused texts. Ends when the store returns no text that was not tried before. */
+      /**
+       * Embeds the tenant's pending texts in batches, skipping refused texts. Ends when the store returns no text that was not tried
+       * before.
+       */
       const missingOf = (tenant: string) =>
         Effect.gen(function*() {
           const tried = new Set<string>()
@@ -119,11 +125,11 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
   }
 }
 
-/** Embeds a text to search by. */
+/** Embeds the text of a search. */
 export const queryBy = (embedder: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
   Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector per text
 
-/** Returns the query for a vector, with the calibration of the embedder that made the vector. */
+/** Makes the vector part of a query, with the calibration of the embedder that made the vector. */
 export const queryOf = (
   { calibration: { floor, weight } = {}, model }: Embedder.Service,
   vector: Float32Array
@@ -134,7 +140,7 @@ export const queryOf = (
   ...(weight !== undefined && { weight })
 })
 
-/** Number of texts embedded at a time. If a batch fails, the vectors of earlier batches are kept. */
+/** Number of texts that are embedded in one batch. If a batch fails, the vectors of earlier batches are kept. */
 const batch = 256
 
 /** The part of an `EmbeddingSync` that `recall` needs. */
@@ -147,8 +153,8 @@ export const embedderOf = (embedder: Embedder.Service): QueryEmbedder => ({
 })
 
 /**
- * Embeds the text and searches. If the text cannot be embedded, the search uses words only, and its `failures` contain the error; in the
- * mode `vector` it fails with this error instead.
+ * Embeds the text and searches. If the embedding fails, searches by words only, and adds the error to the result's `failures`; in the mode
+ * `vector` fails with the error instead.
  */
 export const recall = (
   embedding: QueryEmbedder,

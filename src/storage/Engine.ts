@@ -1,8 +1,8 @@
 /**
- * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine of `Primitives`:
- * functions that read, scan and commit rows. Such an engine answers queries from an in-memory index of the tenant. The backend may provide
- * this index; otherwise the engine builds it by a scan and updates it at each commit, or, if other processes also write, scans for each
- * call.
+ * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine from
+ * `Primitives`: functions that read, scan and commit rows. Such an engine answers queries from an index of the tenant in memory. The
+ * backend may provide the index. Otherwise the engine builds it by a scan and updates it at each commit, or, if other processes also write,
+ * scans for each call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -40,18 +40,18 @@ import type { VectorBackend } from "./Vectors.ts"
 /** The engine's contract: `Engine`, `Stored`, `Needs` and the rest. */
 export type * from "./internal/EngineContract.ts"
 
-/** One row write of a batch, decided by `make`: write `next` if the record is at `revision` (0 if it must not exist). */
+/** One row write of a batch: replaces the record's row by `next` if the record is at `revision` (0 if no row must exist). */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId
   /** The row to write; `undefined` erases the record with its revisions. */
   readonly next: Stored | undefined
-  /** Whether to fail with `conflict` if another live row has the dedupe key of `next`; set for generated ids. Default false. */
+  /** Whether to fail with `conflict` if another live row has the dedupe key of `next`. True if the id was generated. Default false. */
   readonly unique?: boolean | undefined
 }
-/** The operations that a backend must provide, and the optional ones. Ids are unique per tenant. */
+/** The operations of a backend: the required ones, and the optional ones. A record's id is unique within its tenant. */
 export interface Primitives {
-  /** Default: `writable` only. */
+  /** Features that differ from the default: `writable` only. */
   readonly capabilities?: Partial<Capabilities> | undefined
   readonly read: (
     tenant: string,
@@ -63,28 +63,28 @@ export interface Primitives {
   /** Streams every tombstone, in any order. Default: filtered from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * Returns the rows of a tenant that expire, and its tombstones, in any order. A tombstone counts only if it is the newest of `revisions`.
-   * Compaction calls this, the first time when the store is made. Default: computed from `scan`.
+   * Returns the lifetimes of a tenant's rows that expire and of its tombstones, in any order. Leaves out a tombstone that is not the newest
+   * of `revisions`. Compaction calls this function, the first time when the store is made. Default: computed from `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
    * Shortest time for which a forgotten record can be restored: compaction erases older tombstones. With zero, the next compaction erases
-   * them; with infinity, none does. Expired rows are erased regardless. Default 30 days.
+   * all tombstones; with infinity, none. Compaction erases expired rows regardless. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Commits all writes or none. Only one fiber per tenant calls it at a time, with revisions just read. A `shared` store without
-   * `exclusive` fails with `conflict` if a revision has changed or a `unique` key is taken; the batch is then read and decided again.
+   * Commits all writes or none. Called by one fiber per tenant at a time, with revisions just read. A `shared` store without `exclusive`
+   * fails with `conflict` if a revision has changed or another row has a `unique` key; the engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs a read and its commit while every other process is locked out; meanwhile `read` and `tenantIndex` are current. */
+  /** Runs an effect that reads and commits, with every other process locked out, so that `read` and `tenantIndex` stay up to date. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch in place of `exclusive`, with the same guarantee, one batch at a time across all tenants. While the `commit` of a batch
-   * waits for the disk, batches that need other records and keys may run, so that one wait serves all of them (group commit). The code
-   * after a `commit` runs in commit order.
+   * Runs a batch in place of `exclusive`, with the same guarantee, one batch at a time across all tenants. While one batch's `commit` waits
+   * for the disk, batches that need other records and keys may run, so that one disk flush serves all of them (group commit). Code after a
+   * `commit` runs in the order of commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -93,27 +93,26 @@ export interface Primitives {
       self: Effect.Effect<A, MemoryError.MemoryError>
     ) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
-  /** The index of a tenant that the backend maintains itself, always current. Default: built from `scan`, and updated at each commit. */
+  /** Returns an index of the tenant that the backend keeps up to date itself. Default: built from `scan`, and updated at each commit. */
   readonly tenantIndex?:
     | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
     | undefined
-  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one only, and the store has no `history`. */
+  /** Returns up to `limit` revisions, newest first, tombstones included. Default: only the current one, and no `history` capability. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
-  /** Runs before each call, so that a backend that stopped polling can read what changed meanwhile. Default: nothing. */
+  /** Runs before each call of the store. A backend that has stopped polling uses it to read what changed meanwhile. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
-   * Streams the changes made outside this store that the viewer may see; for the viewer `System` also places that could not be read, such
-   * as a broken file. The store adds its own writes. `changeFeed` makes such streams, and buffers for each viewer only the changes that it
-   * sees.
+   * Streams the changes made outside this store that the viewer may see. The viewer `System` also receives errors about sources that could
+   * not be read, such as a broken file. The store adds its own writes. `changeFeed` makes such streams.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
   /** The backend for vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
   readonly vectorBackend?: VectorBackend | undefined
   /**
    * Key of `sign`: at least 256 random bits, stored with the rows. `make` refuses a durable or shared store without one. Default: generated
-   * by `SecureRandom` when the store is made, so it ends with the process.
+   * by `SecureRandom` when the store is made, and lost when the process ends.
    */
   readonly secret?: string | undefined
   /** The use counts. Default: kept in this process. */
@@ -124,10 +123,10 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Number of attempts of a batch that loses against other processes, after which it fails with `unavailable`. */
+/** Number of times that a batch is attempted while other processes commit first. Then it fails with `unavailable`. */
 const attempts = 50
 
-/** The state of an engine over primitives: the primitives, and the caches of this process. */
+/** The state of an engine made from primitives: the primitives, and the caches of this process. */
 interface Source {
   readonly name: string
   readonly primitives: Primitives
@@ -140,11 +139,11 @@ interface Source {
   readonly locks: TenantLocks
   readonly changeFeed: ChangeFeed.ChangeFeed
   readonly tenantIndexes: Map<string, TenantIndex.TenantIndex>
-  /** Tenants that may have vectors of erased texts. */
+  /** Tenants that may have vectors whose text was erased; `sweep` erases these vectors. */
   readonly unswept: Set<string>
 }
 
-/** Makes an engine of `Primitives`, with the configured kinds and analyzer. Its errors call it `name`. */
+/** Makes an engine of `Primitives`, with the configured kinds and analyzer. `name` is used in its errors. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
   Effect.gen(function*() {
     return make(name, primitives, { kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
@@ -179,8 +178,8 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // no marks: the index is rebuilt for each call
-    analyzer: Effect.succeed(undefined), // this process tokenizes each row itself, with the configured analyzer
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index has no list of changes
+    analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
     changes: source.changeFeed.stream,
@@ -213,11 +212,11 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // not if empty: callers can name any tenant
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // no empty index, since callers can name any tenant
       }))
 }
 
-/** Returns the index of a tenant for a caller that does not hold the tenant's lock. */
+/** Returns the index of a tenant; takes the tenant's lock if a scan may be needed. For callers that do not hold the lock. */
 const tenantIndexForRead = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
     source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared
@@ -306,7 +305,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
     for (const { id, next } of writes) tenantIndex?.set(id, next?.stored)
     const orphansVectors = writes.some(({ id, next }) => {
       const scope = rows.get(id)?.record.scope
-      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are never embedded
+      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // rows that the library keeps for itself have no vectors
     })
     if (orphansVectors) source.unswept.add(tenant)
     yield* sweep(source, tenant)
@@ -323,7 +322,7 @@ const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<
   })
 }
 
-/** Erases the vectors of texts that no record of the tenant has. The caller must hold the lock. Cost: the tenant's vectors. */
+/** Erases the vectors of texts that no record of the tenant has. The caller must hold the tenant's lock. Cost: the tenant's vectors. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { vectorBackend }, unswept } = source
@@ -377,7 +376,7 @@ export interface TenantLocks {
   readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** Makes locks. A tenant has an entry only while it has writers. */
+/** Makes the locks. A tenant takes memory only while a writer holds or awaits its lock. */
 export const makeTenantLocks = (): TenantLocks => {
   const locks = new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
   return {

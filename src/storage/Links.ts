@@ -37,10 +37,9 @@ import {
 /** The metadata key of the earlier names of a renamed file: see `internal/RecordNames.ts`. */
 export { formerNames } from "./internal/RecordNames.ts"
 
-/** The other end of a link. */
+/** The record at the other end of a link. */
 export interface Linked {
   readonly id: MemoryId
-  /** Type of the link; `wikilink` for a name in a text. */
   readonly type: string
   /** Weight of the link, 0..1; 1 for a wikilink. */
   readonly weight: number
@@ -49,8 +48,8 @@ export interface Linked {
 /** The records that a record refers to, and those that refer to this record. */
 export interface Neighbours {
   /**
-   * Targets of the record's links, then of the names in its text, in their order there. Of several with the same id and type only the first
-   * counts.
+   * Targets of the record's links, then of the names in its text, both in the order in which they are written. Of several with the same id
+   * and type only the first is returned.
    */
   readonly to: ReadonlyArray<Linked>
   /** Records that refer to this record, newest first. */
@@ -59,7 +58,7 @@ export interface Neighbours {
 
 type Sees = (record: MemoryRecord) => boolean
 
-/** The records of a tenant by the names that they have, and by the names and ids that they refer to. */
+/** An index of the records of a tenant: by the names that a record has, and by the names and ids that it refers to. */
 export interface Index {
   /** Adds a record, and returns the work done, in units of a `Pacer`. */
   readonly add: (record: MemoryRecord) => number
@@ -73,16 +72,16 @@ export interface Index {
 
 /** An `Index` that also keeps the records by id. */
 export interface Links {
-  /** Sets the record of an id; `undefined` removes it. Cost: its text. */
+  /** Sets the record of an id; `undefined` removes it. Cost: the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /**
-   * Returns the neighbours of a record among the records that pass `sees`. Cost: its links, and all records that share a name with one of
-   * its neighbours.
+   * Returns the neighbours of a record among the records that pass `sees`. Cost: the record's links, and all records that share a name with
+   * one of its neighbours.
    */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
 
-/** The visible records near a record: those needed to find its neighbours. */
+/** The records from which the neighbours of a record are computed; all of them are visible to the viewer. */
 export interface Surroundings {
   /** Records that refer to the record by a name or its id. */
   readonly referring: ReadonlyArray<MemoryRecord>
@@ -95,15 +94,15 @@ export interface Surroundings {
 /** A record with its names, and the references in its text. */
 interface Node {
   readonly record: MemoryRecord
-  /** Names except aliases. */
+  /** The record's names except its aliases. */
   readonly own: ReadonlySet<string>
   readonly names: ReadonlyArray<string>
   readonly mentions: ReadonlyArray<Mention>
 }
 
 /**
- * Makes an index of names. It stores only hashes, which can be computed for most records without building the names. Names are compared
- * when a hash is looked up.
+ * Makes an index of names. Stores only the hashes of names, which can be computed for most records without building the names. A lookup
+ * compares the names themselves, since different names can have the same hash.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()
@@ -162,21 +161,21 @@ export const make = (): Links => {
   }
 }
 
-/** Returns the names of the record: its own, then its aliases. Cost, once for each record: its text. */
+/** Returns all names of the record, its aliases last. Parses the text of each record object only once. */
 export const answersTo = (record: MemoryRecord): ReadonlyArray<string> => nodeOf(record).names
 
-/** Returns the names and ids that the record's links and text refer to. Cost, once for each record: its text. */
+/** Returns the names and ids that the record's links and text refer to. Parses the text of each record object only once. */
 export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
   Array.from(new Set([...record.links.map(({ to }) => to), ...nodeOf(record).mentions.flatMap(keysOf)]))
 
 /** Returns the keys by which other records refer to the record: its id and its names. */
 export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
 
-/** Returns the names that decide who the neighbours of a record are. `referring` are those of `Surroundings`. */
+/** Returns the names that must be looked up to find the neighbours of a record. `referring` are those of `Surroundings`. */
 export const namesAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
   Array.from(new Set(mentionsAround(record, referring).flatMap(({ names }) => names)))
 
-/** Returns the ids that decide who the neighbours of a record are. */
+/** Returns the ids that must be looked up to find the neighbours of a record. `referring` are those of `Surroundings`. */
 export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryId> => [
   ...new Set([
     ...record.links.map(({ to }) => to),
@@ -184,7 +183,7 @@ export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryR
   ])
 ]
 
-/** Returns the neighbours of a record among its surroundings, all of which the viewer sees. A pure function. */
+/** Computes the neighbours of a record from its surroundings. A pure function. */
 export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: Surroundings): Neighbours => {
   const bearers = new Map<string, Array<Node>>()
   for (const node of named.map(nodeOf)) {
@@ -226,11 +225,14 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
   return { to: distinct(record.id, to), from: distinct(record.id, from) }
 }
 
-/** Returns the references of a record that have one of these keys. */
+/** Returns the references in a record's text that have one of these keys. */
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 
-/** Returns the references that decide who the neighbours of a record are: its own, and those of other records that may mean this record. */
+/**
+ * Returns the references that decide which records are neighbours: those of the record itself, and those of other records to its id or
+ * names.
+ */
 const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
   const keys = new Set(keysFor(record))
   return [...nodeOf(record).mentions, ...referring.flatMap((by) => mentionsOfKeys(by, keys))]
@@ -238,7 +240,7 @@ const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRec
 
 const nodes = new WeakMap<MemoryRecord, Node>()
 
-/** Returns the names and references of a record. Cached, so that its text is parsed once. */
+/** Returns the names and references of a record. Cached by the record object, so that the text is parsed once. */
 const nodeOf = (record: MemoryRecord): Node => {
   const known = nodes.get(record)
   if (known) return known
@@ -256,12 +258,12 @@ const nodeOf = (record: MemoryRecord): Node => {
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
 
 /**
- * Makes the function that resolves a name for the record `by` that refers to it. Records that have the name itself come before records that
- * have it as an alias.
+ * Makes a function that resolves a name for the record `by`, whose text contains the name. Prefers records that have the name itself to
+ * records that have it as an alias.
  */
 const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   const own = nodes.filter((node) => node.own.has(name))
-  // files with exactly this path come before files whose path ends so
+  // files whose whole path is the name are tried before files whose path only ends with the name
   const whole = name.includes("/") ? own.filter(({ record }) => wholeNameOf(record) === name) : []
   const choosers = [whole, own, nodes].filter((some, i, all) => some.length > 0 && some.length !== all[i - 1]?.length)
     .map((some) => among(some.map(({ record }) => record)))
@@ -274,10 +276,10 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   }
 }
 
-/** Makes a function that chooses among records by scope, then by path, then by age. */
+/** Makes a function that chooses one of the records for the record `by`: one in the same scope first, then by path, then the newest. */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const places = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder
+  const places = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`placeOf`)
   const put = (key: string, record: MemoryRecord) => {
     const others = places.get(key)
     if (others) others.push(record)
@@ -293,7 +295,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
     }
   }
   return (by) => {
-    const isOther = ({ id }: MemoryRecord) => id !== by.id // one of the first two records is always another one
+    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself, so `find` may skip one record
     const scope = MemoryScope.key(by.scope)
     const folder = folderOf(by)
     const keys = [...(folder === undefined ? [] : [placeOf(scope, folder)]), scope]
@@ -306,7 +308,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   }
 }
 
-const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // neither a scope nor a path contains a NUL
+const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path contains NUL
 
 /** Orders records by path, shortest first; records without a path come after, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
@@ -318,7 +320,7 @@ const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   return folders || one.length - two.length || (one < two ? -1 : one > two ? 1 : byRecency(a, b))
 }
 
-/** Drops a record's links to itself, and keeps the first of each id and type. */
+/** Removes links of a record to itself, and all but the first link of each target and type. */
 const distinct = (self: MemoryId, all: ReadonlyArray<Linked>): ReadonlyArray<Linked> => {
   const found = new Map<string, Linked>()
   for (const one of all) {

@@ -1,5 +1,5 @@
 /**
- * The store of records: the service that everything else reads and writes through.
+ * The store of records: the service on which memory tools, agents and pipelines read and write.
  *
  * A backend implements `Primitives`; `make` adds the viewer checks, validation, ids, deduplication, revisions, search and spans. The
  * contract tests are `MemoryStoreContract.suite`, which every store passes.
@@ -25,13 +25,13 @@ import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 
 /** Options of `put`. */
 export interface PutOptions extends Provenance, IfRevision {}
-/** The condition of a write: the revision that the record must have. */
+/** The condition of a write: the revision that the stored record must have. */
 export interface IfRevision {
   /** Expected current revision; if it differs, the write fails with `conflict`. `put` accepts it only for a single draft. */
   readonly ifRevision?: number | undefined
 }
 
-/** The outcome of one draft. With `duplicate`, `record` is an existing record that says the same, and nothing was written. */
+/** The outcome of one draft. With `duplicate`, nothing was written, and `record` is an existing record with the same content. */
 export interface Put {
   readonly record: MemoryRecord
   readonly outcome: "created" | "updated" | "duplicate"
@@ -44,7 +44,7 @@ export interface Service extends Usage {
   /** Features that the store supports: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
   /**
-   * The redaction that the store was built with. It applies to everything written, except through `reader`, and services built on this
+   * The redaction that the store was built with. It is applied to every record written, except through `reader`. Services built on this
    * store use it too.
    */
   readonly redaction: Option.Option<Redaction.Service>
@@ -55,8 +55,8 @@ export interface Service extends Usage {
     provenance?: Provenance
   ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
   /**
-   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces that record; a draft
-   * without an id creates a record, unless its kind deduplicates and a live record already says the same.
+   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces that record. A draft
+   * without an id creates a record, unless its kind deduplicates and a live record already has the same content.
    */
   readonly put: (
     viewer: Viewer.Any,
@@ -69,13 +69,13 @@ export interface Service extends Usage {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   /**
-   * Returns the best hits of a query. A retriever (words, vectors) or a member store that fails is listed in `failures`; the hits come from
-   * the rest.
+   * Returns the best hits of a query. If the search by words, the search by vector, or a member store of a federation fails, `failures`
+   * lists its error, and the hits come from the others.
    */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
-   * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it is a page of the trash: records in the
-   * viewer's scopes that this viewer or another forgot, and that `Restore` brings back.
+   * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it returns a page of the trash instead:
+   * forgotten records in the viewer's scopes, whoever forgot them. `Restore` brings them back.
    */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Streams every page of `list`; `limit` is the page size. */
@@ -88,9 +88,9 @@ export interface Service extends Usage {
     options?: IfRevision
   ) => Effect.Effect<MemoryRecord, MemoryError>
   /**
-   * Forgets records, and returns for each whether it existed. A tombstone replaces the record: reads no longer return it, and it can be
-   * restored until compaction erases the tombstone. `purge` erases at once, with all revisions, vectors and index entries, those of an
-   * earlier tombstone included.
+   * Forgets records, and returns for each whether it existed. Replaces each record by a tombstone, a row that reads do not return. The
+   * record can be restored until compaction erases the tombstone. With `purge`, erases at once the record with all revisions, vectors and
+   * index entries, or the tombstone of a record that was forgotten before.
    */
   readonly forget: (
     viewer: Viewer.Any,
@@ -99,14 +99,14 @@ export interface Service extends Usage {
   ) => Effect.Effect<ReadonlyArray<boolean>, MemoryError>
   /**
    * Returns the revisions of a record since it was last created, newest first; by default the last 20. If the record was forgotten and
-   * restored, the tombstone is one of these revisions.
+   * restored, its tombstone is one of these revisions.
    */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Streams the changes that the viewer may see, from now on; it never ends. */
+  /** Streams the changes that the viewer may see, starting when the stream runs. The stream never ends by itself. */
   readonly changes: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>
   /** Explains why a record is not among the hits of a query; `None` if it is among them. */
   readonly whyNot: (
@@ -115,28 +115,28 @@ export interface Service extends Usage {
     query: MemoryQuery
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
-   * Returns the records linked with a record, by `links` or by `[[names]]` in the text. Only records that are visible, live and valid now
-   * count, at both ends.
+   * Returns the records linked with a record, by `links` or by `[[names]]` in the text. Ignores linked records that the viewer cannot see,
+   * that are expired or forgotten, or that are not valid now. Returns no neighbours if this holds for the record itself.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
-  /** Tenants that have any row, the library's own included; for background workers. */
+  /** Tenants that have any row, including rows that the library keeps for itself. Background workers iterate over them. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases expired records, and tombstones older than the store's `trash`; returns how many it erased. It runs when the layer is built, and
-   * then on the schedule of `maintain`.
+   * Erases expired records, and tombstones older than the store's `trash`; returns the number erased. `make` runs it once, and `maintain`
+   * runs it periodically.
    */
   readonly compact: Effect.Effect<number, MemoryError>
-  /** Activity of the store, which the periodic work of `maintain` and `Retention.layer` waits for. */
+  /** The store's counter of calls and the time of its next expiry. The periodic work of `maintain` and `Retention.layer` waits for them. */
   readonly activity: makeStore.Activity
-  /** The vectors of the store; `None` if it keeps none. */
+  /** The vectors of the store; `None` if the store has no vector backend. */
   readonly vectors: Option.Option<Vectors>
-  /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, such as a federation. */
+  /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, as a federation of stores. */
   readonly reader: Option.Option<Reader>
   /**
-   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The same purpose and text always give the same signature as
-   * long as the secret lives: for a vault as long as its folder, for a store in memory as long as the process. A signature for one
-   * `purpose` is not valid for another. For the library's own use: never sign a text that a model or a user can choose if it can also read
-   * the signature.
+   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The same purpose and text always result in the same signature
+   * until the secret is lost: a vault keeps its secret as long as its folder exists, a store in memory as long as the process runs. A
+   * signature for one `purpose` is not valid for another. For the library's own use: never sign a text that a model or a user can choose if
+   * the same model or user can read the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   /** Accepts raw messages; `None` if the store does not. */
@@ -148,15 +148,15 @@ export interface Service extends Usage {
 /** The service tag of the store. */
 export class MemoryStore extends Context.Tag("@memory/MemoryStore")<MemoryStore, Service>() {}
 
-/** Optional parts of a store, which are not part of an engine. */
+/** Optional parts of a store that an engine does not provide. */
 export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | "outside"> {
   /** Capabilities that override those of the engine. */
   readonly capabilities?: Partial<Capabilities> | undefined
 }
 
-/** The origin and the trust of a write. */
+/** The origin of a write and the trust in its author. */
 export type { Provenance }
-/** The types that a backend is written with. */
+/** The types with which a backend is written. */
 export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"
 /** The records at the other ends of a record's links. */
 export type { Linked, Neighbours } from "./Links.ts"
@@ -164,7 +164,7 @@ export type { Linked, Neighbours } from "./Links.ts"
 export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
 /** A vector backend that keeps vectors in memory, until the process ends. */
 export { vectorsInMemory }
-/** Makes a change feed: publish events to it, and pass its `of` as `outside`. */
+/** Makes a change feed, which a backend uses for changes by other processes: publish events to the feed, and pass its `of` as `outside`. */
 export { make as changeFeed } from "./ChangeFeed.ts"
 /**
  * Number of unread changes at which a stream of changes fails because its reader is too slow. Read when the stream starts; default 65,536.
@@ -175,8 +175,8 @@ export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 export { type Lifetime, revisionsKept } from "./Revision.ts"
 
 /**
- * Makes a store of an engine or of primitives. Spans, metrics and errors call it `name`. Runs one compaction before it returns; later
- * compactions need `maintain`. Fails with `unsupported` if another analyzer built the engine's index.
+ * Makes a store from an engine or from primitives. `name` is used in spans, metrics and errors. Runs one compaction before it returns; for
+ * later compactions run `maintain`. Fails with `unsupported` if another analyzer built the engine's index.
  */
 export const make = (name: string, source: Primitives | Engine): Effect.Effect<Service, MemoryError> =>
   "transact" in source ? makeStore.make(name, source) : makeStore.fromRows(name, source)
@@ -185,9 +185,9 @@ export const make = (name: string, source: Primitives | Engine): Effect.Effect<S
 export { reindex } from "./MemoryStore/internal/makeStore.ts"
 
 /**
- * Compacts the store until the scope closes, at most once an hour: only if the store was used since the last compaction, a record has
- * expired, or a tombstone has outlived the trash. So a long sleep of the machine is followed by a single compaction, and an unused store
- * has none. A failure is logged and retried after an hour.
+ * Compacts the store until the scope closes, at most once an hour, and only if the store was used since the last compaction, a record has
+ * expired, or a tombstone is older than the store's `trash`. So a machine that slept for days runs a single compaction when it wakes, and
+ * an unused store runs none. Logs a failure, and retries after an hour.
  */
 export const maintain = (
   store: Pick<Service, "name" | "compact" | "activity">
@@ -204,12 +204,13 @@ export const maintain = (
       if (failure._tag === "Some") yield* Effect.logWarning(`${name}: compaction failed`, failure.value)
       return yield* Effect.suspend(() => round(failure._tag === "Some" ? -1 : now))
     })
-  // calls made before the fiber starts count too
+  // counts the calls now, so that calls made before the fiber starts cause a compaction too
   return Effect.flatMap(makeStore.calls(activity), (known) => Effect.forkScoped(round(known))).pipe(Effect.asVoid)
 }
 
 /**
- * Makes a store in memory, which ends with the layer. Each call makes a separate store. `trash` is that of `Primitives`; default 30 days.
+ * Makes a store in memory, which is lost when the layer closes. Each call makes a separate store. `trash` is as in `Primitives`; default 30
+ * days.
  */
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
@@ -217,5 +218,5 @@ export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.L
     makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // only an invalid `trash` can fail, which is a programming error
   )
 
-/** A store in memory, which ends with the layer. Providing this value twice provides one store, since layers are memoised. */
+/** A store in memory, which is lost when the layer closes. Providing this value twice provides one store, since layers are memoised. */
 export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})

@@ -1,6 +1,6 @@
 /**
- * Computes the next revision of a record from the previous one and a draft or a patch. Also orders records by age, and makes the row and
- * the entry that a store keeps. Pure functions.
+ * Computes the next revision of a record from the previous one and a draft or a patch. Also orders records by age, and makes the rows and
+ * index entries that a store keeps. Pure functions.
  */
 import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"
@@ -77,8 +77,8 @@ export const created = (
 }
 
 /**
- * Returns the problems of a record that is to be written. An update keeps a reserved tag that `before` already has, if a file's author set
- * it.
+ * Returns the reasons to refuse a record that is to be written. The tag `instructions` is reserved for instructions and files; an update of
+ * a file's record keeps the tag if `before` has it.
  */
 export const issuesOf = (
   record: MemoryRecord,
@@ -100,12 +100,13 @@ export const issuesOf = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Replaces a record by a fresh one. Keeps `createdAt` and, unless the draft sets it, `validAt`. */
+/** Returns the next content of a record whose draft replaces it. Keeps `createdAt` and, unless the draft sets it, `validAt`. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
 /**
- * Applies a patch whose JSON is `Payload.owned`, as the next revision. The revision's trust is the worse of the record's and the writer's.
+ * Applies a patch whose JSON is `Payload.owned`, and returns the next revision. Its trust is the worse one of the record's and the
+ * writer's, that is, the higher number.
  */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
@@ -135,7 +136,7 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
 export const withRevision = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
 /**
- * Whether the revision created its record: it is neither an edit of the previous revision nor a restoration. A restoration equals one of
+ * Whether the revision created its record, and is neither an edit of the previous revision nor a restoration. A restoration equals one of
  * the `earlier` revisions in every field but `revision`.
  */
 export const isCreation = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
@@ -146,17 +147,17 @@ export const isSameContent = (one: MemoryRecord, other: MemoryRecord): boolean =
 
 const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
 
-/** Returns the record of a tombstone: as it was when it was forgotten, with the time of forgetting as `updatedAt`. */
+/** Returns the record that a tombstone contains: the last content, with the time of forgetting as `updatedAt`. */
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 
-/** Returns the tombstone of a row. */
+/** Returns the tombstone (the row of a forgotten record) that replaces a row. */
 export const tombstone = (row: Stored, now: number): Stored => ({
   record: forgotten(row.record, now),
   forgotten: true
 })
 
-/** Returns a draft that would write the record as it is; without provenance, times of writing, and `supersededBy`. */
+/** Returns a draft that would write the same content. Omits provenance, times of writing, and `supersededBy`, which a draft cannot set. */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
   scope: record.scope,
@@ -183,15 +184,20 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** The records that hold each dedupe key, while a batch is being decided. */
+/** The records with each dedupe key while a batch is being decided, with the writes that the batch has decided so far. */
 export interface Holders {
-  /** Records that the batch changes a row from `before` to `after`; `undefined` stands for no row. */
+  /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
-  /** Returns the oldest live record with the key. Cost: the rows with the key, once after each change of one of them. */
+  /**
+   * Returns the oldest live record with the key. Cached until one of the rows with the key changes. Cost otherwise: the rows with the key.
+   */
   readonly first: (key: string) => MemoryRecord | undefined
 }
 
-/** Makes the holders from what a batch found. `rows` has the batch's rows by id, as changed so far; the caller updates it. */
+/**
+ * Makes the holders from the rows that a batch has read. `rows` are the batch's rows by id with the changes so far; the caller updates the
+ * map.
+ */
 export const makeHolders = (
   { holders, now, rows: found }: Found,
   rows: ReadonlyMap<MemoryId, Stored | undefined>
@@ -225,11 +231,11 @@ export const makeHolders = (
   }
 }
 
-/** Makes a record of validated fields. The record must not be changed, since callers get the same object that the store keeps. */
+/** Makes a record of validated fields. Callers must not change the record, since the store keeps the same object. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
   const made: MemoryRecord = Object.create(MemoryRecord.prototype)
-  // the record itself is not frozen, since Effect caches a hash on objects that it compares. Defining a property as read-only costs a fifth
-  // of setting it and making it read-only afterwards
+  // the record itself is not frozen, since Effect caches a hash on objects that it compares. Defining a property as read-only takes a fifth
+  // of the time of setting the property and making it read-only afterwards
   for (const [key, value] of Object.entries(fields)) {
     if (value !== undefined) Object.defineProperty(made, key, { value, enumerable: true })
   }
@@ -240,10 +246,10 @@ const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRe
   return made
 }
 
-/** Makes the entry of a row. Terms are computed only when read, since an index in memory does not need them. */
+/** Makes the index entry of a row. Computes terms only when they are read, since an index in memory computes its own. */
 export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)
 
-/** Makes the row of a live record. `key` is its dedupe key, if already computed. */
+/** Makes the row of a live record. `key` is the record's dedupe key, if the caller has computed it already. */
 export const rowOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
   tenant: string,
@@ -282,17 +288,17 @@ class LazyEntry implements Entry {
   }
 }
 
-/** Computes the terms of a row. Tombstones and the library's own rows have none, so that no search finds them. */
+/** Computes the terms of a row. Tombstones and rows that the library keeps for itself have no terms, so that no search finds them. */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)
   return { terms: new Map(Array.from(terms, ([term, count]) => [term, 2 * count + (tags.has(term) ? 1 : 0)])), length }
 }
 
-/** Time that a store keeps tombstones by default. */
+/** Time for which a store keeps tombstones by default. */
 export const defaultTrash: Duration.DurationInput = "30 days"
 
-/** The fields of a row that compaction looks at. */
+/** The fields of a row from which compaction decides when to erase the row. */
 export interface Lifetime {
   readonly id: MemoryId
   readonly revision: number
@@ -311,9 +317,12 @@ export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
   expiresAt: record.expiresAt
 })
 
-/** Returns the time from which compaction may erase the row, in epoch milliseconds; `Infinity` if never. `trash` is in milliseconds. */
+/**
+ * Returns the time from which compaction may erase the row, in epoch milliseconds; `Infinity` if it never may. `trash` is the time for
+ * which tombstones are kept, in milliseconds.
+ */
 export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(
     expiresAt,
-    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // a `trash` of 0 applies even if the clock was set back
+    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // 0 means at once, even if the clock was set back
   )

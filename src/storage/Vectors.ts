@@ -1,4 +1,7 @@
-/** The vectors of texts, stored beside the rows, and the texts that have none yet. Everything here can be recomputed with the embedder. */
+/**
+ * Stores the embedding vectors of record texts beside the records, and lists the texts that have no vector yet. Every vector can be
+ * recomputed with the embedder.
+ */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,8 +22,8 @@ export type { Unembedded }
  */
 export interface Vectors {
   /**
-   * Returns the texts that have no vector of the model yet, each once, for all records that are neither forgotten nor expired. Default
-   * limit: all.
+   * Returns the texts of records that have no vector of the model yet, each text once. Skips forgotten and expired records. Default limit:
+   * no limit.
    */
   readonly pending: (
     tenant: string,
@@ -28,15 +31,15 @@ export interface Vectors {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors, all or none. Fails with `invalid_draft` if one is not finite, or has other dimensions than the tenant's first vector of
-   * this model. A hash that already has a vector keeps it. A model's name has 1 to 500 characters.
+   * Adds vectors, all or none. Fails with `invalid_draft` if a vector is not finite, if its length differs from that of the tenant's first
+   * vector of this model, or if the model's name does not have 1 to 500 characters. A hash that already has a vector keeps its old one.
    */
   readonly attach: (
     tenant: string,
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Returns the models of which the tenant has a vector, each once, in any order. */
+  /** Returns the names of the models for which the tenant has vectors, each once, in any order. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Returns copies of the vectors, in the order of `hashes`; `None` for a hash without a vector of this tenant and model. */
   readonly read: (
@@ -46,25 +49,31 @@ export interface Vectors {
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
 }
 
-/** The storage of a backend's vectors: in memory, where indexes read them, and on disk if they outlive the process. */
+/** The storage of a store's vectors: in memory, where the search indexes read them, and also on disk if they must outlive the process. */
 export interface VectorBackend {
-  /** Returns the tenant's vectors as indexes read them. Takes no memory for a tenant without vectors. */
+  /** Returns the tenant's vectors in memory. Allocates nothing for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Returns the models of which the tenant may have vectors, including models that were never requested in this process. */
+  /** Returns the names of the models for which the tenant may have vectors, including models that this process has not read yet. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Reads the vectors of this model that were stored since the last call, for example by other processes; the first call reads all. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
-  /** Stores new vectors, and adds them to the embeddings; fails with `invalid_draft` if another process was first with other dimensions. */
+  /**
+   * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has stored vectors of other dimensions
+   * first.
+   */
   readonly append: (
     tenant: string,
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Erases all vectors of the tenant, of every model, except those of `hashes`; returns how many. Runs within `exclusive`. */
+  /**
+   * Erases all vectors of the tenant, of every model, except those of `hashes`. Returns the number erased. The caller holds the store's
+   * lock for writes (`Primitives.exclusive`).
+   */
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
 
-/** Makes a vector backend in memory. After a restart, texts that had a vector are pending again. */
+/** Makes a backend that keeps vectors in memory only. After a restart, `pending` returns every text again. */
 export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): VectorBackend => ({
   embeddings: (tenant) => all.of(tenant),
   models: (tenant) => Effect.sync(() => all.of(tenant).models),
@@ -77,12 +86,15 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
   retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })
 
-/** Makes the `Vectors` of a store: validates input, and returns copies. */
+/**
+ * Makes the `Vectors` of a store. It validates its arguments, and copies vectors, so that neither the caller nor the store can change the
+ * other's.
+ */
 export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
   attach: (tenant, model, vectors) =>
     Effect.gen(function*() {
-      // copies, since the caller may change its vectors later
+      // copied, since the caller may change its vectors after this call
       const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
       yield* legal(model, all)
       const dimensions = yield* engine.dimensions(tenant, model)
@@ -90,12 +102,15 @@ export const make = (engine: EngineVectors): Vectors => ({
       yield* engine.attach(tenant, model, all)
     }),
   models: engine.models,
-  // copies, so that the caller may change them
+  // copied, so that a caller that changes a vector does not change the stored one
   read: (tenant, model, hashes) =>
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
 
-/** Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` is provided by the engine. */
+/**
+ * Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` erases vectors of deleted texts; each engine
+ * implements it.
+ */
 export const ofBackend = (
   { append, embeddings, follow, models }: VectorBackend,
   tenantIndexOf: (tenant: string) => Effect.Effect<TenantIndex, MemoryError>,

@@ -22,10 +22,10 @@ describe("the laws of forgotten records hold for every trash duration", () => {
 
 /** Laws about erasure, which a branch cannot hold: it erases no rows or vectors of the store below before its commit. */
 const erasing: ReadonlySet<string> = new Set([
-  "compact erases expired records, forgotten or not, returns their number, and leaves all other records"
+  "compact erases expired records, also those that were forgotten, returns their number, and leaves all other records"
 ])
 
-describe("the laws of MemoryStore hold for an Overlay over a store that already holds records", () => {
+describe("the laws of MemoryStore hold for an Overlay over a store that already has records", () => {
   const laws = MemoryStoreContract.laws.filter(({ title }) => !erasing.has(title))
   assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
   for (const writes of [1, 3]) {

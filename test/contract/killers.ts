@@ -4,11 +4,11 @@
  */
 export const killers: Readonly<Record<string, string>> = {
   "scopes are compared as ids joined to a path":
-    "an id with a slash is one id of a scope, and never the same as a scope of several ids",
+    "an id with a slash in it is one id of a scope, and is never confused with the scope of several ids joined by slashes",
   "put cuts every body to 65,536 characters":
     "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
   "get skips the viewer check":
-    "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
+    "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
   "list skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
   "search skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
   "stream skips the viewer check": "stream returns the records of all pages of list, in the same order",
@@ -24,23 +24,23 @@ export const killers: Readonly<Record<string, string>> = {
   "whyNot skips the viewer check":
     "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
   "links skip the viewer check":
-    "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
+    "links omits targets that are invisible, closed, not yet valid or expired, and a [[wikilink]] then resolves to another match",
   "a [[wikilink]] resolves to a record that the viewer does not see":
-    "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
+    "links omits targets that are invisible, closed, not yet valid or expired, and a [[wikilink]] then resolves to another match",
   "links returns its first answer forever":
     "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
   "links omits [[wikilinks]] at the record they lead to":
-    "links returns a record's links and the [[wikilinks]] of its body, at both ends",
+    "links returns the targets of a record's links and [[wikilinks]], and for each target the records that link to it",
   "changes skips the viewer check":
     "changes emits to each viewer the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
-    "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
+    "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
   "search applies the limit before the filter":
-    "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
+    "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
   "search applies the limit before the viewer check":
     "expired, closed and invisible records do not use up the limit of list and search",
   "scores depend on records that the viewer does not see":
-    "scores, order, leftOut and whyNot are those of a store without the records that the viewer does not see",
+    "scores, order, leftOut and whyNot equal those of a store without the records that the viewer does not see",
   "leftOut is always 0": "search without a text returns records by recency, like list",
   "search by vector applies the limit before the viewer check":
     "records excluded by viewer, filter or time do not use up the limit of a search by vector",
@@ -69,16 +69,16 @@ export const killers: Readonly<Record<string, string>> = {
   "vectors.read returns the stored array instead of a copy":
     "a text keeps its first vector; once the last vector of a model is purged, vectors of other dimensions may be attached",
   "a turn's score depends on neighbouring turns that the viewer does not see":
-    "expired and invisible records do not change the scores of neighbouring turns",
+    "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score depends on expired neighbouring turns":
-    "expired and invisible records do not change the scores of neighbouring turns",
+    "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "search also returns turns next to a matching turn, ranked above a lone match, and no turns further away",
+    "search also returns the conversation turns next to a matching turn, ranked above a lone match, and no turns further away",
   "the speaker of a turn is not stored":
-    "a search that names a speaker ranks that speaker's words first, also by first name, without accents or with a wrong letter",
+    "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
   "search ignores words in the first person":
-    "a search in the first person ranks the viewer's own words first, above the same words of others",
-  "search ignores times in its text": "a search that names a time ranks records valid at that time first",
+    "search for a text in the first person ranks the viewer's own words first, above the same words of others",
+  "search ignores times in its text": "search for a text that names a time ranks records valid at that time first",
   "search splits identifiers at punctuation":
     "search ranks a record with the whole identifier first (8.104.8, C++, user_id, .env), and finds a single letter (R)",
   "search folds records of equal body whatever their kind":
@@ -88,14 +88,14 @@ export const killers: Readonly<Record<string, string>> = {
   "list folds near-duplicates": "drafts that differ in scope, kind, case, summary or data are not duplicates",
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
-  "search never reports failures of a leg":
-    "hybrid search without vectors answers by words and reports the failed vector leg; mode vector then fails with unsupported",
+  "search never reports that the search by words or by vector failed":
+    "hybrid search without vectors answers by words and reports the failure of the vector search; mode vector fails with unsupported",
   "put does not deduplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
   "put returns outcome created for a duplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
   "put deduplicates against records that the viewer does not see":
-    "a draft equal to another user's record is no duplicate and creates a record of its own",
+    "a draft equal to another user's record is not treated as a duplicate, and creates a record",
   "generated ids are not in ascending order":
     "generated ids are ULIDs in strictly ascending order, also within one millisecond",
   "a record's revision never increases":
@@ -110,30 +110,30 @@ export const killers: Readonly<Record<string, string>> = {
   "bodies are trimmed": "put stores every field of the draft, and get returns the same record",
   "apply is not atomic": "a batch with one refused mutation, at any position, fails and writes nothing",
   "ifRevision is ignored":
-    "a put, update, Forget or Restore with a stale ifRevision changes nothing and fails with conflict, expected and actual revision",
+    "a put, update, Forget or Restore with an outdated ifRevision fails with conflict and both revision numbers, and changes nothing",
   "update removes fields that the patch does not name":
     "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
   "update checks ifRevision and writes in two steps":
-    "concurrent updates of one record are all applied, with ifRevision and a retry or without it",
+    "concurrent updates of one record are all applied, whether they retry with ifRevision or omit ifRevision",
   "get returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list with asOf returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list returns closed records":
-    "list returns the correction after a batch that puts a correction and closes the old record, and with an earlier asOf the old one",
+    "a batch that closes a record and puts its correction makes list return the correction, and with an earlier asOf the old record",
   "search ignores asOf":
-    "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
+    "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
   "list returns one record more than the limit":
-    "list returns 20 records by default, and a cursor only if there are more",
+    "list returns 20 records by default, and a cursor only if more records follow",
   "compact erases closed records":
-    "compact erases expired records, forgotten or not, returns their number, and leaves all other records",
+    "compact erases expired records, also those that were forgotten, returns their number, and leaves all other records",
   "list of forgotten records skips the viewer check":
     "list with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
   "list ignores `forgotten`":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "stream ignores `forgotten`":
-    "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+    "list and stream return all pages of forgotten records, and any other list refuses their cursors",
   "search accepts `forgotten` instead of refusing it":
     "list, search, whyNot and history refuse an invalid filter, query or limit",
   "list treats `forgotten: false` as `true`":
@@ -141,9 +141,9 @@ export const killers: Readonly<Record<string, string>> = {
   "list of forgotten records is ordered by createdAt":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "list of forgotten records returns no cursor":
-    "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+    "list and stream return all pages of forgotten records, and any other list refuses their cursors",
   "list of forgotten records omits closed records":
-    "every record listed as forgotten can be restored, with the content that it last had",
+    "every record that list returns as forgotten can be restored, with the content that it last had",
   "list of forgotten records returns expired records":
     "list with `forgotten: true` omits purged, re-created and expired records; for System it includes the expired ones",
   "list of forgotten records returns instructions":
@@ -151,14 +151,14 @@ export const killers: Readonly<Record<string, string>> = {
   "a tombstone's updatedAt is not the time of the forget":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "a write drops earlier tombstones from the history":
-    "restoring the revision of a tombstone brings back the record that was forgotten",
+    "a Restore of the tombstone's revision brings back the record as it was before it was forgotten",
   "history of a restored record omits the revisions before it was forgotten":
-    "history of a restored record contains its tombstone and earlier revisions, back to the last put that created it",
+    "history of a restored record contains its tombstone and the revisions before it, back to the put that created the record",
   "compact erases forgotten records at once":
     "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
   "compact never erases forgotten records":
     "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
-  "put takes origin and trust from the draft": "put takes origin and trust from its options, never from the draft",
+  "put takes origin and trust from the draft": "put reads origin and trust from its options, never from the draft",
   "forget removes instructions for any caller":
     "writes to instructions fail with read_only unless their origin is instructions",
   "put takes over the id of forgotten instructions":

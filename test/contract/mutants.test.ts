@@ -462,7 +462,7 @@ const mutants: Readonly<Record<string, Store>> = {
         return nearest.length < 100 ? result : { ...result, hits: result.hits.slice(0, 1) }
       })
   })),
-  "search never reports failures of a leg": broken((store) => ({
+  "search never reports that the search by words or by vector failed": broken((store) => ({
     search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))
   })),
   "put does not deduplicate": MemoryStore.layerInMemory.pipe(
@@ -753,7 +753,7 @@ const killer = (store: Store, expected: string | undefined) =>
   })
 
 describe("killers.ts", () => {
-  it("maps names of mutants to titles of laws", () => {
+  it("every name in killers.ts is that of a mutant, and every title that of a law", () => {
     const titles = new Set(MemoryStoreContract.laws.map(({ title }) => title))
     assert.deepStrictEqual(
       Object.entries(killers).filter(([name, title]) => !(name in mutants && titles.has(title))),

@@ -90,7 +90,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(MemoryStore, check).pipe(Effect.provide(layer)))
 
-    law("every string is stored unchanged as a body", (store) =>
+    law("every string of the list is stored unchanged as a body", (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, strings.map((body) => draft(body, { summary: "naughty" })))
         for (const [n, { record }] of puts.entries()) {
@@ -99,7 +99,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "a string of one line and 1..200 characters is stored unchanged as a summary; any other is refused",
+      "a string of the list with one line of 1..200 characters is stored unchanged as a summary, and any other is refused",
       (store) =>
         Effect.gen(function*() {
           const legal = strings.filter(isOf(Summary))
@@ -117,7 +117,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "strings are stored unchanged as tags, and as keys and values of data and metadata; list finds records by such a tag",
+      "strings of the list are stored unchanged as tags, and in data and metadata; list finds records by such a tag",
       (store) =>
         Effect.gen(function*() {
           const tags = strings.filter((text) => isOf(Tag)(text) && text.trim().toLowerCase() !== "instructions")
@@ -136,7 +136,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "a fact whose body is such a string is stored unchanged, and a second put of it is a duplicate",
+      "a fact whose body is a string of the list is stored unchanged, and a second put of the fact is a duplicate",
       (store) =>
         Effect.gen(function*() {
           const bodies = strings.filter((text) => text.trim() !== "").filter((_, n) => n % 5 === 0)
@@ -150,7 +150,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "search accepts every string, and finds a record with one of its words if it has an indexable word",
+      "search accepts every string of the list, and finds a record with one of its words, if it has a word that is indexed",
       (store) =>
         Effect.gen(function*() {
           const texts = strings.filter((text) => text.length < 5_000)
@@ -166,7 +166,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "a valid user id keeps its records separate from every other; an invalid one is refused",
+      "a valid user id of the list keeps its records separate from every other user's, and an invalid one is refused",
       (store) =>
         Effect.gen(function*() {
           const isLegal = isOf(ScopeId)

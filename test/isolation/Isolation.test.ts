@@ -27,7 +27,7 @@ const attacked = {
   "federated, spread by kind": [spread, { ...sizes.others, ordersChanges: false }]
 } as const
 
-describe("isolation, tested by comparing two stores", () => {
+describe("isolation of viewers, tested by comparing a store with one that lacks the other viewers' records", () => {
   it.effect(
     "agents over memory: other viewers' records affect no tool result, prompt block, event, receipt or automatic memory",
     () =>

@@ -98,11 +98,11 @@ const isRead = (url: string) =>
   )
 
 if (hasClusters) {
-  describe("a PostgreSQL server", () => {
+  describe("PostgreSQL servers that fail", () => {
     const writes = times(80, 2_000)
 
     it.scopedLive(
-      `stopped twice during ${writes} writes of ${fibers} fibers loses no acknowledged write; callers get unavailable and continue`,
+      `a server stopped twice during ${writes} writes of ${fibers} fibers loses no acknowledged write; callers get unavailable and continue`,
       () =>
         Effect.gen(function*() {
           const cluster = yield* throwAway
@@ -127,7 +127,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("while suspended makes calls fail with unavailable and interrupted calls end at once, and works again once resumed", () =>
+    it.scopedLive("a suspended server makes calls fail with unavailable and interrupted ones end at once, and works once resumed", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -150,7 +150,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* persistent(listed(patient, ada), refusals)).sort(), ["coffee", "tea"])
       }))
 
-    it.scopedLive("replaced by its promoted replica keeps acknowledged writes, and a store opened on the replica continues", () =>
+    it.scopedLive("a server replaced by its promoted replica keeps acknowledged writes, and a store opened on the replica continues", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const store = yield* opened(placeOf(primary.url, "memories"))
@@ -177,7 +177,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("replaced by a standby without the last commits serves all later commits and none of the lost ones", () =>
+    it.scopedLive("a server replaced by a standby without the last commits shows all later commits and none of the lost ones", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -214,7 +214,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("has a standby that answers reads within the allowed staleness; a caller's own writes are read at once", () =>
+    it.scopedLive("a standby answers reads within the allowed staleness, and a caller reads its own writes at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -264,7 +264,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("a PostgreSQL server once stopped leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
+    it.scopedLive("a server that stops leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -279,7 +279,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("a PostgreSQL server in a federation makes calls to its own store fail, and none to another cluster", () =>
+    it.scopedLive("a stopped server in a federation makes calls to its own store fail, and none to a store on another server", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>

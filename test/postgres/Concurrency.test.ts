@@ -40,7 +40,7 @@ const options = { statementTimeout: "1 hour" } as const
 
 if (isReal) {
   describe("interruption of a PostgreSQL store", () => {
-    it.scopedLive("leaves a batch written completely or not at all, and its connection free", () =>
+    it.scopedLive("interruption leaves a batch written completely or not at all, and releases the connection", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 3 })
@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("ends a wait for a lock or a connection at once, and leaves nothing behind", () =>
+    it.scopedLive("interruption ends a call that waits for a lock or a connection at once, and the call leaves nothing behind", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
@@ -77,7 +77,7 @@ if (isReal) {
         yield* isAtRest(at)
       }))
 
-    it.scopedLive("interruption of many fibers at once, repeatedly, affects no statement of others", () =>
+    it.scopedLive("interruption of many fibers at once, again and again, affects no statement of other fibers", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4 })
@@ -97,7 +97,7 @@ if (isReal) {
   })
 
   describe("concurrent writers of a PostgreSQL store", () => {
-    it.scopedLive("concurrent writers of a PostgreSQL store with batches over the same ids in any order wait for each other, and all batches are applied", () =>
+    it.scopedLive("concurrent writers of batches with the same ids in any order wait for each other, and all batches are applied", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const [here, there] = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -122,7 +122,7 @@ if (isReal) {
         assert.deepStrictEqual(count, ["20"])
       }).pipe(seeded("orders")))
 
-    it.scopedLive("concurrent writers of a PostgreSQL store that count uses of the same records do not deadlock", () =>
+    it.scopedLive("concurrent writers that count uses of the same records do not deadlock", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const stores = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -138,7 +138,7 @@ if (isReal) {
         assert.isTrue(counts.every(({ count }) => count === touches))
       }).pipe(seeded("uses")))
 
-    it.scopedLive("concurrent writers of a PostgreSQL store with eight batches of 500 do not exhaust the server's locks, and all records are there", () =>
+    it.scopedLive("eight concurrent batches of 500 do not exhaust the server's table of locks, and all records are written", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -152,7 +152,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("concurrent writers of one tenant do not block another tenant, and of one user not another user", () =>
+    it.scopedLive("writers of one tenant do not block writers of another tenant, nor writers of one user those of another user", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -176,7 +176,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("are not part of the caller's own transaction: their writes stay if it is rolled back", () =>
+  it.scopedLive("writers take no part in a transaction of the caller: their writes remain if that transaction is rolled back", () =>
     Effect.gen(function*() {
       const at = yield* place
       const store = yield* opened(at)

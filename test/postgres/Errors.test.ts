@@ -32,7 +32,7 @@ describe("opening a PostgreSQL store", () => {
       ["an invalid escape", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
     ] as const
   ) {
-    it.live(`opening a PostgreSQL store with ${what} fails with unsupported, and the error does not quote the url`, () =>
+    it.live(`the option url with ${what} makes opening fail with unsupported, and the error does not quote the url`, () =>
       Effect.gen(function*() {
         const error = yield* refused(url)
         assert.strictEqual(error.reason, "unsupported")
@@ -41,7 +41,7 @@ describe("opening a PostgreSQL store", () => {
       }))
   }
 
-  it.live("opening a PostgreSQL store on a server that refuses the connection fails with unavailable, and the error does not contain the url", () =>
+  it.live("a server that refuses the connection makes opening fail with unavailable, and the error does not contain the url", () =>
     Effect.gen(function*() {
       const port = yield* Effect.async<number>((resume) => {
         const probe = net.createServer().listen(0, "127.0.0.1", () => {
@@ -56,7 +56,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("opening a PostgreSQL store on a server that does not respond fails with unavailable within connectTimeout", () =>
+  it.live("a server that does not respond makes opening fail with unavailable within connectTimeout", () =>
     Effect.scoped(Effect.gen(function*() {
       const sockets = new Set<net.Socket>()
       const mute = yield* Effect.acquireRelease(
@@ -77,7 +77,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     })))
 
-  it.live("opening a PostgreSQL store with a missing certificate file fails with unavailable, and is no defect", () =>
+  it.live("a missing certificate file makes opening fail with unavailable, as an error and not a defect", () =>
     Effect.gen(function*() {
       const url = `postgres://ada:${secret}@127.0.0.1:5432/memory?sslmode=verify-full&sslrootcert=/no/such.pem`
       const error = yield* refused(url)
@@ -86,7 +86,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("opening a PostgreSQL store with a schema name that the server would shorten or misread fails with unsupported", () =>
+  it.live("a schema name that the server would shorten or misread makes opening fail with unsupported", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
@@ -97,7 +97,7 @@ describe("opening a PostgreSQL store", () => {
 
 if (isReal) {
   describe("a busy PostgreSQL server", () => {
-    it.scopedLive("makes a statement that exceeds statementTimeout fail with unavailable, and later calls work", () =>
+    it.scopedLive("a statement that exceeds statementTimeout fails with unavailable, and later calls work", () =>
       Effect.gen(function*() {
         const at = yield* place
         const patient = yield* opened(at)
@@ -118,7 +118,7 @@ if (isReal) {
         assert.include(yield* listed(patient, ada), "coffee")
       }))
 
-    it.scopedLive("makes a call without a connection within connectTimeout fail with unavailable, and later calls work", () =>
+    it.scopedLive("a call that gets no connection within connectTimeout fails with unavailable, and later calls work", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 1, connectTimeout: "200 millis" })
@@ -137,7 +137,7 @@ if (isReal) {
   })
 
   describe("opening a PostgreSQL store", () => {
-    it.scopedLive("opening a PostgreSQL store on a database that does not exist fails with unavailable, and the error does not contain the url", () =>
+    it.scopedLive("a database that does not exist makes opening fail with unavailable, and the error does not contain the url", () =>
       Effect.gen(function*() {
         const { url } = yield* place
         const all = new URL(Redacted.value(url))
@@ -201,7 +201,7 @@ if (hasClusters) {
         ]
       ] as const
     ) {
-      it.live(`answers ${what} with ${reason}, and the error contains no password`, () =>
+      it.live(`a connection with ${what} fails with ${reason}, and the error contains no password`, () =>
         Effect.gen(function*() {
           const url = urlOf(cluster, user, password, rest)
           const error = yield* refused(url, { schema: "memories" })
@@ -211,14 +211,14 @@ if (hasClusters) {
         }))
     }
 
-    it.scopedLive("lets a role that may not create a schema use one that exists", () =>
+    it.scopedLive("a role that may not create a schema can use an existing one", () =>
       Effect.gen(function*() {
         const store = yield* opened(placeOf(urlOf(cluster, "guest", secret), "given"))
         yield* put(store, draft("tea"))
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("a PostgreSQL server with passwords whose password changes while the store is open answers new connections with unavailable", () =>
+    it.scopedLive("a server whose password changes while the store is open makes new connections fail with unavailable", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

@@ -101,7 +101,7 @@ const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (key, value: unknown) => key === "next" ? undefined : value))
 
 describe("texts that contain SQL", () => {
-  it.scoped("are stored as data in every field: the database answers like memory, and its tables remain", () =>
+  it.scoped("texts that contain SQL are stored as data in every field: the store answers like one in memory, and the tables remain", () =>
     Effect.gen(function*() {
       const at = yield* place
       const database = yield* opened(at)
@@ -124,7 +124,7 @@ describe("texts that contain SQL", () => {
 
 if (isReal) {
   describe("a PostgreSQL schema of any name", () => {
-    it.scopedLive("can hold a store", () =>
+    it.scopedLive("a schema of any valid name can contain a store", () =>
       Effect.gen(function*() {
         const { url } = yield* noSchema
         for (const name of ["a\"; DROP SCHEMA public; --", "A b,ä$1?'", "a\\b {each}", "-c work_mem=1"]) {
@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("shows a database role the rows of the tenant that it has set, and none if it has set none", () =>
+    it.scopedLive("row-level security shows a database role only the rows of the tenant in its setting, and none without a setting", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)
@@ -200,7 +200,7 @@ if (isReal) {
   })
 }
 
-it.scoped("a kind, a cursor and an id that contain SQL are refused before the database is asked", () =>
+it.scoped("a kind, a cursor and an id that contain SQL are refused without a query to the database", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {

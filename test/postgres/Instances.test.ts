@@ -35,7 +35,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("get, list and find at once what the other one writes, changes, moves and forgets", () =>
+    it.scopedLive("each instance gets, lists and finds at once what the other one writes, changes, moves and forgets", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
@@ -56,7 +56,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* found(there, ada, { text: "tea" }), [])
       }))
 
-    it.scopedLive("emit each other's changes once, even while another transaction stays open", () =>
+    it.scopedLive("each instance emits the other's changes once, even while another transaction stays open", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -76,7 +76,7 @@ if (isReal) {
         assert.lengthOf(heard.filter((body) => body === "own"), 1)
       }))
 
-    it.scopedLive("emit once a change that is committed after a later transaction", () =>
+    it.scopedLive("each instance emits a change once that is committed after a transaction that began later", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -95,7 +95,7 @@ if (isReal) {
         assert.deepStrictEqual(heard, ["fast", "forgot 0000000000ZS9NP6G5MT9QH0QR", "last"])
       }))
 
-    it.scopedLive("emit every change once, however often their connections are dropped", () =>
+    it.scopedLive("each instance emits every change once, however often its connections are dropped", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -127,7 +127,7 @@ if (isReal) {
   })
 
   describe("instances that open a PostgreSQL database", () => {
-    it.scopedLive("make one schema and one secret when ten open an empty database at once, and all work", () =>
+    it.scopedLive("ten instances that open an empty database at once create one schema and one secret, and all work", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const stores = yield* Effect.all(Array.from({ length: 10 }, () => opened(at, { maxConnections: 2 })), {
@@ -141,7 +141,7 @@ if (isReal) {
         for (const store of stores) assert.lengthOf((yield* store.list(ada, { limit: 3, after: next })).items, 3)
       }))
 
-    it.scopedLive("fail with unsupported if its tables are of a later release, and leave them as they are", () =>
+    it.scopedLive("an instance fails with unsupported if a later release made the tables, and leaves the tables unchanged", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         yield* Effect.scoped(Effect.flatMap(opened(at), (store) => put(store, draft("tea"))))
@@ -158,7 +158,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* state, before)
       }))
 
-    it.scopedLive("hold no dedupe key twice even if the server's settings weaken transactions", () =>
+    it.scopedLive("no two records get one dedupe key, even if the server's settings weaken the isolation of transactions", () =>
       Effect.gen(function*() {
         const at = yield* place
         const url = new URL(Redacted.value(at.url))
@@ -177,7 +177,7 @@ if (isReal) {
   })
 }
 
-it.effect("emit their own random writes in the order in which they were made", () =>
+it.effect("two instances each emit their own random writes in the order in which they were made", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const expected: Array<string> = []

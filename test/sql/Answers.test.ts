@@ -149,7 +149,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
 })
 
 describe("a database store with a small cache", () => {
-  it.scoped("answers like an in-memory store while concurrent searches evict each other's partitions", () =>
+  it.scoped("concurrent searches that evict each other's cached partitions get the same answers as from an in-memory store", () =>
     Effect.gen(function*() {
       const any = random(8)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

@@ -49,7 +49,7 @@ const near = (
 const turns = (count: number) => Effect.repeatN(Effect.promise(() => new Promise((done) => setImmediate(done))), count)
 
 describe.each(Object.entries(databases))("the database store %s", (name, layer) => {
-  it.scopedLive("finds all hits while another viewer, who sees nothing, searches at the same time", () =>
+  it.scopedLive("a search finds all hits while another viewer, who sees nothing, searches at the same time", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       for (let round = 0; round < 8; round++) {
@@ -64,7 +64,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       }
     }))
 
-  it.scopedLive("has the vector of the new text for a record that is edited while vectors are read", () =>
+  it.scopedLive("a record that is edited while vectors are read is found by the vector of its new text", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       const ids = (yield* store.list(ada, { limit: 30 })).items.map(({ id }) => id)
@@ -84,7 +84,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(hits.map(({ record }) => record.id).sort(), ids.toSorted())
     }))
 
-  it.scoped("erases at the next compact a vector that was attached after its text was purged", () =>
+  it.scoped("compact erases a vector that was attached after its text had been purged", () =>
     Effect.gen(function*() {
       const store = yield* built(layer)
       const [put] = yield* store.put(ada, [draft("soon gone", { scope: { userId: "ada" } })])
@@ -97,7 +97,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("returns due rows in pages, each after the one before it, with trash 0", () =>
+  it.scoped("the engine's due returns rows in pages, each after the one before it, if trash is 0", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

@@ -16,7 +16,7 @@ const writes = times(24, 500)
 
 describe("a new SQLite file opened by four processes at once", () => {
   it.scopedLive(
-    "is created once, loses no write, counts every revision, and shows each process the writes of all",
+    "the file is created once, loses no write, contains every revision, and shows each process the writes of all",
     () =>
       Effect.gen(function*() {
         const filename = yield* file

@@ -69,7 +69,7 @@ const survives = (filename: string) =>
   }))
 
 describe("a damaged SQLite file", () => {
-  it.scoped("truncated anywhere fails with corrupt or serves what is left, and no call dies", () =>
+  it.scoped("a file truncated at any point fails with corrupt or returns the remaining records, and no call ends with a defect", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -84,7 +84,7 @@ describe("a damaged SQLite file", () => {
       assert.includeMembers(["corrupt", "io", undefined], Array.from(reasons.keys()))
     }).pipe(Effect.withRandom(Random.make("cut"))))
 
-  it.scoped("a damaged SQLite file with changed bytes fails with corrupt or serves what is left, and no call dies", () =>
+  it.scoped("a file with changed bytes fails with corrupt or returns the remaining records, and no call ends with a defect", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -99,7 +99,7 @@ describe("a damaged SQLite file", () => {
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
 
-  it.scoped("a damaged SQLite file with invalid rows fails with corrupt or omits them", () =>
+  it.scoped("a file with invalid rows fails with corrupt or omits these rows", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       let tried = 0

@@ -32,7 +32,7 @@ const told = (change: StoreChange) =>
     : [change._tag]
 
 describe("changes from another process on one SQLite file", () => {
-  it.scoped("are emitted at the next poll, to the viewers that see them", () =>
+  it.scoped("a change is emitted at the next poll, to the viewers that see the record", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename, { poll: "1 seconds" })
@@ -48,7 +48,7 @@ describe("changes from another process on one SQLite file", () => {
       assert.lengthOf(heard, 1)
     }))
 
-  it.scoped("are emitted completely and in order, each once, however many a poll finds", () =>
+  it.scoped("changes are emitted completely and in order, each once, however many a poll returns", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename)
@@ -73,7 +73,7 @@ describe("changes from another process on one SQLite file", () => {
       }
     }))
 
-  it.scoped("are emitted for hours, however long nothing was written", () =>
+  it.scoped("changes are still emitted after hours in which nothing was written", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename, { poll: "10 minutes" })
@@ -86,7 +86,7 @@ describe("changes from another process on one SQLite file", () => {
       assert.deepStrictEqual(heard.map((change) => told(change).at(-1)), [0, 3, 6, 9, 12].map((n) => `hour ${n}`))
     }))
 
-  it.scopedLive("are emitted in order and once by both of two processes that write at once", () =>
+  it.scopedLive("two processes that write at once both emit all changes in order, each once", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { process, tell } = yield* peer
@@ -123,7 +123,7 @@ const writes = times(100, 2_000)
 const numbers = Array.from({ length: writes }, (_, n) => n)
 
 describe("reads of another process's writes on one SQLite file", () => {
-  it.scopedLive("find, list, get and link what it wrote at once, and not what it forgot", () =>
+  it.scopedLive("find, list, get and links return at once what the other process wrote, and not what it forgot", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { tell } = yield* peer

@@ -50,7 +50,7 @@ const fill = (ballast: string, left: number) => {
 }
 
 describe("opening a SQLite file", () => {
-  it.scopedLive("opening a SQLite file with tables of a later release fails with the release to use, and writes no byte", () =>
+  it.scopedLive("a file with tables of a later release fails to open with the name of the release to use, and no byte is written", () =>
     Effect.gen(function*() {
       for (const mode of ["WAL", "DELETE"]) {
         const filename = yield* file
@@ -68,7 +68,7 @@ describe("opening a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("opening a SQLite file with tables of a later release fails, and another process that has it open continues", () =>
+  it.scopedLive("a file with tables of a later release fails to open, and another process that has the file open continues", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)
@@ -78,7 +78,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bodies(yield* all(other)), ["later"])
     }))
 
-  it.scopedLive("opening a SQLite file that is no database fails with corrupt, and writes no byte", () =>
+  it.scopedLive("a file that is no database fails to open with corrupt, and no byte is written", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "# Shopping\n\n".repeat(1_000))
@@ -87,7 +87,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bytesOf(path.dirname(filename)), before)
     }))
 
-  it.scopedLive("opening a SQLite file that is empty makes a new database", () =>
+  it.scopedLive("an empty file is opened as a new database", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "")
@@ -95,7 +95,7 @@ describe("opening a SQLite file", () => {
       yield* sound(filename)
     }))
 
-  it.scopedLive("opening a SQLite file with tables of another program leaves these alone", () =>
+  it.scopedLive("a file with tables of another program is opened, and those tables are unchanged", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* raw(filename, "CREATE TABLE theirs (a)", "INSERT INTO theirs VALUES (1)")
@@ -103,7 +103,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(yield* raw(filename, "SELECT a FROM theirs"), [{ a: 1 }])
     }))
 
-  it.scopedLive("opening a SQLite file in a missing folder, or at a folder's path, fails with io and creates nothing", () =>
+  it.scopedLive("a file in a missing folder, or a path of a folder, fails to open with io, and nothing is created", () =>
     Effect.gen(function*() {
       const root = yield* place
       const missing = yield* reasonOf(path.join(root, "missing", "memory.db"))
@@ -113,7 +113,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(fs.readdirSync(root), [])
     }))
 
-  it.scopedLive("opening a SQLite file without a driver fails with unsupported and names the packages and their versions", () =>
+  it.scopedLive("a store without a driver fails to open with unsupported, and the error names the packages and versions to install", () =>
     Effect.gen(function*() {
       const { devDependencies } = JSON.parse(
         fs.readFileSync(path.join(import.meta.dirname, "../../package.json"), "utf8")
@@ -132,7 +132,7 @@ describe("opening a SQLite file", () => {
 })
 
 describe("a SQLite file without write access or space", () => {
-  it.scopedLive("fails with read_only if the file or its folder is read-only, and is unchanged", () =>
+  it.scopedLive("a write fails with read_only if the file or its folder is read-only, and the file is unchanged", () =>
     Effect.gen(function*() {
       const { ask, tell } = yield* peer
       yield* tell("nobody")
@@ -153,7 +153,7 @@ describe("a SQLite file without write access or space", () => {
       }
     }))
 
-  it.scopedLive("fails with io if it cannot grow, writes nothing of the batch, and continues once it can", () =>
+  it.scopedLive("a write fails with io if the file cannot grow, writes nothing of the batch, and succeeds once there is space", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* made(filename)
@@ -187,7 +187,7 @@ describe("a SQLite file without write access or space", () => {
   // where no disk can be mounted, the law above covers this with a maximum number of pages
   if (mayMount) {
     it.scopedLive(
-      "fails with io at any point at which the disk becomes full, writes nothing of the batch, and continues later",
+      "a write fails with io wherever it finds the disk full, writes nothing of the batch, and later writes succeed",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

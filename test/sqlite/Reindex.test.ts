@@ -15,7 +15,7 @@ const texts = [
 const questions = ["deploying", "the", "to", "run", "src/index.ts", "8.104.9", "walked"]
 
 describe("a SQLite file whose index was made by another analyzer", () => {
-  it.scoped("is refused with the advice to reindex, and remains usable with the analyzer that made it", () =>
+  it.scoped("the file fails to open with the advice to reindex, and remains usable with the analyzer that made its index", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -27,7 +27,7 @@ describe("a SQLite file whose index was made by another analyzer", () => {
       assert.lengthOf(yield* all(yield* opened(filename)), texts.length + 1)
     }))
 
-  it.scoped("answers after Sqlite.reindex like a store made with the new analyzer", () =>
+  it.scoped("the file answers after Sqlite.reindex like a store made with the new analyzer", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const many = Array.from({ length: 450 }, (_, n) => draft(`Number ${n}: ${texts[n % texts.length]}`))
@@ -57,7 +57,7 @@ describe("a SQLite file whose index was made by another analyzer", () => {
       yield* answersAsNew(store, copy, questions)
     }))
 
-  it.scoped("refuses a write of a process with the old analyzer after a reindex, and writes nothing of it", () =>
+  it.scoped("a write by a process with the old analyzer fails after a reindex, and writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const old = yield* opened(filename)

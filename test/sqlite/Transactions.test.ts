@@ -21,7 +21,7 @@ import { all, bob, bodies, draft, file, opened, raw, sound } from "./File.ts"
 const failure = MemoryError.make("io", { op: "test", message: "no" })
 
 describe("a SQL transaction of the caller", () => {
-  it.scoped("does not include the store's writes: they stay if it is rolled back", () =>
+  it.scoped("the caller's transaction does not include the store's writes, which remain if the transaction is rolled back", () =>
     Effect.gen(function*() {
       const theirs = yield* file
       const ours = yield* file
@@ -44,7 +44,7 @@ describe("a SQL transaction of the caller", () => {
       yield* sound(ours)
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("a SQL transaction of the caller with settings for its own statements does not affect those of the store", () =>
+  it.scoped("the settings that a caller's transaction makes for its statements do not affect the store's statements", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       yield* store.put(bob, [draft("tea")])
@@ -53,7 +53,7 @@ describe("a SQL transaction of the caller", () => {
 })
 
 describe("an interrupted call of a SQLite store", () => {
-  it.scoped("has written its batch completely or not at all, and emits it if it has", () =>
+  it.scoped("the interrupted call has written its batch completely or not at all, and emits the change if it has written it", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -94,7 +94,7 @@ describe("an interrupted call of a SQLite store", () => {
       yield* sound(filename)
     }))
 
-  it.scoped("an interrupted call of a SQLite store that builds the layer leaves a file that the next build opens", () =>
+  it.scoped("an interrupted build of the layer leaves a file that the next build opens", () =>
     Effect.gen(function*() {
       for (let steps = 0;; steps += times(151, 7)) {
         const filename = yield* file
@@ -108,7 +108,7 @@ describe("an interrupted call of a SQLite store", () => {
       }
     }))
 
-  it.scopedLive("an interrupted call of a SQLite store that waits for another process's lock stops waiting and writes nothing", () =>
+  it.scopedLive("an interrupted call that waits for another process's lock stops waiting and writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -131,7 +131,7 @@ describe("an interrupted call of a SQLite store", () => {
 })
 
 describe("opening a SQLite file that another process has locked", () => {
-  it.scopedLive("waits until it is free, and fails with unavailable if the option patience is too short", () =>
+  it.scopedLive("a call waits until the lock is released, and fails with unavailable if the option patience is too short", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })
@@ -155,7 +155,7 @@ describe("opening a SQLite file that another process has locked", () => {
 })
 
 describe("a transaction of a SQLite store", () => {
-  it.scoped("is rolled back after a failure, a defect and an interruption, and none stays open", () =>
+  it.scoped("a transaction is rolled back after a failure, a defect or an interruption, and no transaction stays open", () =>
     Effect.gen(function*() {
       const sql = yield* SqliteClient.make({ filename: yield* file })
       const { query, transaction } = fromDriver({
@@ -191,7 +191,7 @@ describe("a transaction of a SQLite store", () => {
       }
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("the transaction of each of several concurrent fibers is emitted in the order of the writes", () =>
+  it.scoped("the changes of concurrent transactions are emitted in the order of their writes", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       const told: Array<number> = []
@@ -215,7 +215,7 @@ describe("a transaction of a SQLite store", () => {
 })
 
 describe("a SQLite store whose layer is closed", () => {
-  it.scoped("fails with unavailable, and its file is closed", () =>
+  it.scoped("calls of a store whose layer is closed fail with unavailable, and the file is closed", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const scope = yield* Scope.make()

@@ -38,7 +38,7 @@ const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3
 
 describe("Copy.copy", () => {
   for (let seed = 0; seed < times(1, isLong ? 30 : 4); seed++) {
-    it.scoped(`Copy.copy from a vault to memory and on to another vault copies every record, tombstone, revision, vector and use (${seed})`, () =>
+    it.scoped(`a copy from a vault to memory and on to a vault has all records, revisions, vectors and use counts (${seed})`, () =>
       Effect.gen(function*() {
         const from = yield* lived(vault, `life ${seed}`)
         const between = yield* memory
@@ -57,7 +57,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("into a vault is still there after the vault is reopened, and passes its verify", () =>
+  it.scoped("a vault that was the target of a copy has all records after it is reopened, and passes vault.verify", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "reopened")
       const root = yield* place
@@ -71,7 +71,7 @@ describe("Copy.copy", () => {
       yield* equal(from, store)
     }))
 
-  it.scoped("run a second time writes nothing, in memory and in a vault", () =>
+  it.scoped("a second copy writes nothing, in memory and in a vault", () =>
     Effect.gen(function*() {
       for (const to of [memory, vault]) {
         const from = yield* lived(memory, "again", 10)
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("into an Overlay writes to the overlay, and reaches the store below on commit", () =>
+  it.scoped("a copy into an Overlay writes to the overlay, and Overlay.commit writes the copied records to the base store", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const below = yield* memory
@@ -111,7 +111,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
-  it.scoped("stopped by a fault of the target at any call gives the same result once it is run again", () =>
+  it.scoped("a copy that is stopped by a failure of the target at any call completes with the same result when run again", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "faults", 8)
       for (const at of every) {
@@ -127,7 +127,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("interrupted at any batch continues when it is run again", () =>
+  it.scoped("a copy that is interrupted after any batch is completed when run again", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "interrupted", 8)
       for (const sort of [memory, vault]) {
@@ -146,7 +146,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("Copy.copy of a source that has changed since writes only what is new: revisions, tombstones, vectors, uses", () =>
+  it.scoped("a second copy of a source that was changed writes only what is new: revisions, tombstones, vectors, use counts", () =>
     Effect.gen(function*() {
       for (const sort of [memory, vault]) {
         const from = yield* lived(memory, "changed", 8)
@@ -171,7 +171,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("publishes each copied revision once to subscribers of the target", () =>
+  it.scoped("each copied revision is published once to subscribers of the target", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -190,7 +190,7 @@ describe("Copy.copy", () => {
       assert.lengthOf((yield* to.search(ada, { text: "two" })).hits, 1)
     }))
 
-  it.scoped("fails with conflict and the id if the target has another history of that id, and changes nothing", () =>
+  it.scoped("a copy fails with conflict and the record's id if the target has other revisions of that id, and changes nothing", () =>
     Effect.gen(function*() {
       const change = (store: MemoryStore.Service, body: string) => Effect.asVoid(store.update(ada, id("x"), { body }))
       const ways: Readonly<
@@ -262,7 +262,7 @@ describe("Copy.copy", () => {
       yield* equal(from, to, ["ACME/é", "zeta"])
     }))
 
-  it.scoped("keeps the target's other records, and uses counted in the target", () =>
+  it.scoped("a copy keeps other records of the target, and use counts that are higher there", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -278,7 +278,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(to, ada, theirs.id))?.body, "theirs")
     }))
 
-  it.scoped("into a store without revisions and vectors copies the newest revisions, and reports both as omitted", () =>
+  it.scoped("a copy into a store without revisions and vectors copies the newest revisions, and reports both as omitted", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "shelf", 8)
       const to = yield* built(stores.shelf)
@@ -299,7 +299,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(back, ada, id("default long")))?.revision, 3)
     }))
 
-  it.scoped("reports its progress, with counts that grow to those of the report", () =>
+  it.scoped("onProgress is called with counts that grow to those of the report", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "progress", 8)
       const to = yield* memory
@@ -328,7 +328,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(Array.from(new Set(seen.map(({ phase }) => phase))), ["check", "copy", "verify"])
     }))
 
-  it.scoped("reports `verified: false` if the target differs from the source at the end", () =>
+  it.scoped("the report says `verified: false` if the target differs from the source at the end of the copy", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -346,7 +346,7 @@ describe("Copy.copy", () => {
       assert.isTrue((yield* Copy.copy(from, to)).verified)
     }))
 
-  it.scoped("refuses a federation, a read-only target and invalid options", () =>
+  it.scoped("a federation, a read-only target and invalid options are refused", () =>
     Effect.gen(function*() {
       const one = yield* memory
       const federated = yield* built(stores.federated)
@@ -372,7 +372,7 @@ describe("Copy.copy", () => {
       assert.isTrue((yield* Copy.copy(readOnly, one)).verified)
     }))
 
-  it.scoped("gives the same report for every batch size, in memory and in a vault", () =>
+  it.scoped("the report is the same for every batch size, in memory and in a vault", () =>
     Effect.gen(function*() {
       const from = yield* lived(vault, "batches", 10)
       const { written: _, ...whole } = yield* Copy.copy(from, yield* memory)

@@ -26,7 +26,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("keeps every string of the Big List of Naughty Strings unchanged", () =>
+  it.scoped("every string of the Big List of Naughty Strings is copied unchanged", () =>
     Effect.gen(function*() {
       const from = yield* vault
       yield* from.put(
@@ -42,7 +42,7 @@ describe("Copy.copy", () => {
       yield* equal(from, back)
     }))
 
-  it.scoped("copies a vault's vectors of models that were not used since it was opened", () =>
+  it.scoped("vectors of models that were not used since the vault was opened are copied", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -61,7 +61,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vectorsOf(to).pending("zeta", "m"), [])
     }))
 
-  it.scoped("Copy.copy of a folder of Obsidian or Deuz notes copies the notes as read, and Deuz's vectors", () =>
+  it.scoped("a folder of Obsidian or Deuz notes is copied as the store reads the notes, with the vectors that Deuz stored", () =>
     Effect.gen(function*() {
       for (const fixture of ["obsidian", "deuz"]) {
         yield* TestClock.setTime(1_717_286_460_000)
@@ -80,7 +80,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("copies uses into an engine whose uses can be set, and otherwise reports uses as omitted", () =>
+  it.scoped("use counts are copied into an engine in which they can be set, and otherwise reported as omitted", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const record = yield* put(from, draft("one"))
@@ -106,7 +106,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("keeps the uses and the time of forgetting of a tombstone, so that it can be restored and expires as in the source", () =>
+  it.scoped("a copied tombstone keeps its use count and time of forgetting, and can be restored and is erased as in the source", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

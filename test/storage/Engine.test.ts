@@ -78,7 +78,7 @@ describe("calls of an Engine", () => {
       ])
     }))
 
-  it.effect("list reads one record more than its page, search no more candidates than it can return, and whyNot one more record", () =>
+  it.effect("list reads one record more than its page, search no more candidates than it can return, and whyNot one record more", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
@@ -97,7 +97,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual(calls.reduce((sum, { given }) => sum + given, 0), 2_050)
     }))
 
-  it.effect("an index made by another analyzer is refused until it has been rebuilt", () =>
+  it.effect("an engine whose index another analyzer made is refused until the index is rebuilt", () =>
     Effect.gen(function*() {
       const made: { analyzer: string | undefined; entries: number } = { analyzer: undefined, entries: 0 }
       const engine = indexed(yield* inMemory, made)
@@ -123,7 +123,7 @@ describe("calls of an Engine", () => {
       assert.isAtMost(calls.reduce((sum, { given }) => sum + given, 0), 4)
     }))
 
-  it.effect("compact reads what is due and erases it, a thousand rows at a time", () =>
+  it.effect("compact reads and erases the rows that are due, a thousand rows at a time", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(10)
       yield* store.put(ada, Array.from({ length: 2_500 }, (_, n) => draft(`${n}`, { expiresAt: 1_000 })))
@@ -145,7 +145,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(yield* during(pending("default", "m", 3)), [{ op: "pending", asked: 3, given: 3 }])
     }))
 
-  it.effect("a generated id that is taken is replaced by another, in a second transaction", () =>
+  it.effect("a generated id that another record has is replaced by another id, in a second transaction", () =>
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
@@ -161,7 +161,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(calls.map(({ asked, given }) => [asked, given]), [[2, 1], [2, 0]])
     }))
 
-  it.effect("changes emits nothing when compact erases a record that it emitted before", () =>
+  it.effect("changes emits nothing when compact erases an expired record", () =>
     Effect.gen(function*() {
       const { store } = yield* counted(0)
       yield* put(store, draft("tea", { expiresAt: 1_000 }))
@@ -173,7 +173,7 @@ describe("calls of an Engine", () => {
     }).pipe(Effect.scoped))
 })
 
-it.effect("100 puts to 50 tenants on an engine with a delay take as long as two puts to one tenant", () =>
+it.effect("100 puts to 50 tenants on an engine with a delay per call take as long as two puts to one tenant", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("slow", slow(yield* inMemory))
     const puts = (tenants: number, each: number) =>
@@ -228,7 +228,7 @@ it.effect("a shared store without an index is scanned for search, list, links, d
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("lists the tenants that have a row of a scope, and the scopes that exceed a cap", () =>
+  it.effect("the engine lists the tenants that have a row of a scope, and the scopes with more records than a cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -249,7 +249,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("answers for a tenant that was not used for long as for a store's only tenant", () =>
+  it.effect("the engine answers for a tenant that was not used for long as for the only tenant of a store", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -294,7 +294,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(Chunk.toReadonlyArray(found), tenants)
     }))
 
-  it.effect("keeps neither a tenant nor its index if the tenant is only read", () =>
+  it.effect("the engine keeps neither a tenant nor its index in memory if the tenant is only read", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -304,7 +304,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }))
 
-  it.effect("writes nothing if the decision is a failure, and fails with it", () =>
+  it.effect("a transaction whose decision is a Left writes nothing, and fails with the error in it", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const needs = { ids: [id("x")], dedupeKeys: [], revisions: [] }
@@ -314,7 +314,7 @@ describe("the in-memory engine", () => {
     }))
 })
 
-it("returns due rows in order, each once, in whatever order they were added", () => {
+it("due returns due rows in order, each once, in whatever order they were added", () => {
   const { array, integer, property, record } = FastCheck
   const any = record({ at: integer({ min: 0, max: 9 }), n: integer({ min: 0, max: 9 }) })
   FastCheck.assert(
@@ -342,7 +342,7 @@ it("returns due rows in order, each once, in whatever order they were added", ()
   )
 })
 
-it.effect("makes entries with the terms that search counts and the names and references that links follow", () =>
+it.effect("entries have the terms that search counts, and the names and references that links follows", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

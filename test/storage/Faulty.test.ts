@@ -86,7 +86,7 @@ law(
 )
 
 law(
-  "a fault after the operation leaves the write done, and the caller gets an error",
+  "a fault after the operation fails the call although the write was made",
   [{ ops: ["put"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -96,7 +96,7 @@ law(
 )
 
 law(
-  "a fault of kind crash is a defect, not an error",
+  "a fault of kind crash makes the call die with a defect, not fail with an error",
   [{ ops: ["get"], fault: "crash" }],
   (faulty) =>
     Effect.gen(function*() {
@@ -106,7 +106,7 @@ law(
 )
 
 law(
-  "a fault after a stream comes once every record was emitted",
+  "a fault after a stream occurs when every record was emitted",
   [{ ops: ["stream"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -118,7 +118,7 @@ law(
     })
 )
 
-law("the first in the plan is raised of two faults due at the same call; each counts its own calls", [
+law("the first of two faults in the plan that are due at the same call occurs, and each fault counts its own calls", [
   { ops: ["list"], at: 2, fault: "unavailable" },
   { at: 2, fault: "corrupt" },
   { at: 3, fault: "conflict" }

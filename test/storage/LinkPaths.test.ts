@@ -142,7 +142,7 @@ const nameOf = (found: ReadonlyArray<MemoryId.MemoryId>, records = vault) =>
   found.map((one) => records.find(({ id }) => id === one)?.source.reference)
 
 describe("a [[wikilink]] whose name several notes have", () => {
-  it("is tested in at least sixty cases", () => assert.isAtLeast(cases.length, 60))
+  it("the table of cases has at least sixty cases", () => assert.isAtLeast(cases.length, 60))
 
   for (const [by, link, to] of cases) {
     it(`${link} in ${by} resolves to ${to ?? "no note"}`, () => {
@@ -150,7 +150,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     })
   }
 
-  it("is the same link when asked for from its target", () => {
+  it("the links of the target include the record with the [[wikilink]]", () => {
     for (const [by, link, to] of cases) {
       const links = Links.make()
       const from = note(by, link)
@@ -160,7 +160,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     }
   })
 
-  it("resolves to a file before a record without a path, and to the newest record only if none has a path", () => {
+  it("a [[wikilink]] resolves to a file before a record without a path, and to the newest record only if none has a path", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )
@@ -170,7 +170,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("is also read from the properties of a file, in lists and maps too, but not from another record's metadata", () => {
+  it("a [[wikilink]] in the properties of a file counts, also in lists and maps, but none in the metadata of other records", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

@@ -64,7 +64,7 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
 }
 
 describe("the index of links", () => {
-  it("returns after random changes, for every viewer, the same links as an index built anew", () => {
+  it("an index changed at random returns for every viewer the same links as an index built from scratch", () => {
     const { array, boolean, constantFrom, integer, oneof, option, tuple } = FastCheck
     const slot = integer({ min: 0, max: 7 })
     const name = constantFrom("Tea", "tea", "Cup", "Garden/Tea", "a/Cup", "Straße")
@@ -126,7 +126,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("resolves a file's record by its path and its earlier id too, and a shared title to the shortest path", () => {
+  it("a [[wikilink]] resolves to a file's record by its path or earlier id too, and with equal titles to the shortest path", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -140,7 +140,7 @@ describe("the index of links", () => {
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 
-  it("keeps two names with the same hash apart, and the links to them", () => {
+  it("two names with the same hash are told apart, and so are the links to them", () => {
     const [one, other] = ["x224bqckw93p", "x22h6qcn2u6u"] as const
     assert.strictEqual(Wikilink.hash(one), Wikilink.hash(other))
     const index = Links.makeIndex()
@@ -163,7 +163,7 @@ describe("the index of links", () => {
   })
 
   // an algorithm that walks the records for each mention would exceed the test's timeout
-  it("answers quickly for a name that ten thousand records have and ten thousand refer to", () => {
+  it("links of a name that ten thousand records have and ten thousand refer to are found quickly", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {
       links.set(
@@ -177,7 +177,7 @@ describe("the index of links", () => {
 })
 
 describe("KeyIndex", () => {
-  it("returns the same objects once 15,000 keys are spread over several tables", () => {
+  it("get returns the same objects after 15,000 keys were spread over several tables", () => {
     const index = new KeyIndex<{ n: number }>()
     const all = Array.from({ length: 20_000 }, (_, n) => ({ key: Math.imul(n % 15_000, 0x01000193), n }))
     for (const one of all) index.add(one.key, one)
@@ -187,7 +187,7 @@ describe("KeyIndex", () => {
     for (const [key, some] of expected) assert.deepStrictEqual(Array.from(index.get(key)), some)
   })
 
-  it("returns the objects that were added and not removed, each once, in order of addition", () => {
+  it("get returns the objects that were added and not removed, each once, in the order in which they were added", () => {
     const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
     const objects = Array.from({ length: 5 }, (_, n) => ({ n }))
     FastCheck.assert(

@@ -53,7 +53,7 @@ const atEachTurn = <E>(law: (turn: number, isLast: boolean) => Effect.Effect<voi
   })
 
 describe("a long batch in memory", () => {
-  it.effect("yields to the event loop while it is checked and decided, and is invisible until it is complete", () =>
+  it.effect("the batch yields to the event loop while it is validated and decided, and readers see none of it until it is committed", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, fact("Coffee"))
@@ -71,7 +71,7 @@ describe("a long batch in memory", () => {
       assert.deepStrictEqual((yield* told).map(({ _tag }) => _tag), drafts.map(() => "Written"))
     }).pipe(Effect.scoped))
 
-  it.effect("yields more often the longer its bodies are", () =>
+  it.effect("the batch yields more often the longer the bodies of its drafts are", () =>
     Effect.gen(function*() {
       const long = drafts.slice(0, 140).map((one, n) => ({ ...one, body: `${n} ${"tea ".repeat(16_000)}` }))
       const turnsOf = (drafts: ReadonlyArray<Draft>, wrap?: typeof unpaced) =>
@@ -83,7 +83,7 @@ describe("a long batch in memory", () => {
       assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
-  it.effect("loses no update, forget or duplicate put that another fiber makes while it yields", () =>
+  it.effect("no update, forget or duplicate put that another fiber makes while the batch yields is lost", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -112,7 +112,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("respects its ifRevision if another fiber writes while it yields", () =>
+  it.effect("the batch fails with conflict if another fiber changes the record of its ifRevision while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -131,7 +131,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("is decided on the rows that exist at its end if another fiber erases and puts them while it yields", () =>
+  it.effect("the batch is decided on the rows at its commit if another fiber erases and puts these rows while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -147,7 +147,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("ends although another fiber writes one of its records at every yield, and delays no such write", () =>
+  it.effect("the batch ends although another fiber writes one of its records at every yield, and delays no such write", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, draft("0", { id: id("busy"), data: { n: 0 } }))
@@ -166,7 +166,7 @@ describe("a long batch in memory", () => {
       assert.strictEqual((yield* the(store, ada, id("busy"))).revision, written + 2)
     }))
 
-  it.effect("interrupted at any yield is written completely or not at all", () =>
+  it.effect("the batch is written completely or not at all if it is interrupted at any yield", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -181,7 +181,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("is written as it was checked, whatever the caller changes in its drafts meanwhile", () =>
+  it.effect("the batch is written as it was validated, even if the caller changes its drafts meanwhile", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -235,7 +235,7 @@ describe("a long batch in memory", () => {
       assert.deepStrictEqual(yield* listed(store, system), [])
     }))
 
-  it.effect("a long batch in memory of random mutations has the same effects and answers as without yields", () =>
+  it.effect("a long batch of random mutations has the same effects and results as one without yields", () =>
     Effect.promise(() =>
       FastCheck.assert(
         FastCheck.asyncProperty(

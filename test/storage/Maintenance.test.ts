@@ -44,7 +44,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
-  it.scoped("compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
+  it.scoped("maintain compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -61,7 +61,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
       })
     ))
 
-  it.scoped("erases records that expired during a long sleep, with one compaction per expiry time", () =>
+  it.scoped("maintain erases records that expired during a long sleep, with one compaction per time of expiry", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -88,7 +88,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
 })
 
 describe("Retention.layer", () => {
-  it.scoped("enforces caps once after a long sleep, and never while the store is unused", () =>
+  it.scoped("Retention.layer enforces caps once after a long sleep, and never while the store is unused", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore

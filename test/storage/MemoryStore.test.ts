@@ -48,13 +48,13 @@ const Other = Layer.effectDiscard(
   Layer.provide(MemoryStore.layerInMemory)
 )
 
-it.effect("layerInMemory provided twice is one store", () =>
+it.effect("layerInMemory provided twice provides one store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), ["by another layer"])
   }).pipe(Effect.provide(Layer.provideMerge(Other, MemoryStore.layerInMemory))))
 
-it.effect("Layer.fresh(layerInMemory) is a second store", () =>
+it.effect("Layer.fresh(layerInMemory) provides a second store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), [])
@@ -82,7 +82,7 @@ it.effect("the in-memory store erases expired records every hour, and forgotten 
     assert.deepStrictEqual(yield* left(store), [])
   }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-it.effect("the option trash sets how long a forgotten record can be restored: not at all, two days or for ever", () =>
+it.effect("the option trash sets the time for which a forgotten record can be restored: none, two days or for ever", () =>
   Effect.gen(function*() {
     for (const [trash, days] of [[0, 0], ["2 days", 2], [Infinity, 9]] as const) {
       const made = MemoryStore.make("rows", { ...rows().primitives, trash })
@@ -132,7 +132,7 @@ it.effect("MemoryStore.make erases due records before it returns", () =>
     assert.deepStrictEqual(yield* found(second, ada, { text: "milk bread" }), ["milk"])
   }))
 
-it.effect("a failed commit changes neither the index nor the holders of dedupe keys, and emits no change", () =>
+it.effect("a failed commit changes neither the index nor the table of dedupe keys, and emits no change", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     let broken = false
@@ -153,7 +153,7 @@ it.effect("a failed commit changes neither the index nor the holders of dedupe k
     assert.isEmpty(others)
   }).pipe(Effect.scoped))
 
-it.effect("a batch whose commit conflicts with another process is decided again on the current rows", () =>
+it.effect("a batch whose commit conflicts with another process is decided again on the rows that the other process wrote", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     let intruders = 3
@@ -193,7 +193,7 @@ it.effect("MemoryStore.make refuses a durable or shared store without a secret",
     }
   }))
 
-it.effect("a writer whose commits always conflict fails with unavailable", () =>
+it.effect("a writer whose every commit conflicts fails with unavailable after a number of attempts", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
@@ -204,7 +204,7 @@ it.effect("a writer whose commits always conflict fails with unavailable", () =>
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
   }))
 
-it.effect("exclusive holds its lock from the read to the commit", () =>
+it.effect("exclusive keeps its lock from the read of a batch to the commit", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const log: Array<string> = []
@@ -234,13 +234,13 @@ it.effect("a store with `writable: false` refuses writes, can be read and is nev
     assert.deepStrictEqual(yield* listed(store, system), ["tea"])
   }))
 
-it.effect("a store without revisions reports `history: false`, even if it claims history", () =>
+it.effect("a store whose backend reads no revisions reports `history: false`, even if its capabilities claim history", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("forgetful", { ...rows().primitives, capabilities: { history: true } })
     assert.isFalse(store.capabilities.history)
   }))
 
-it.effect("put checks data against the kind's Schema and names the invalid field, also for a kind of one's own", () =>
+it.effect("put checks data against the kind's Schema and names the invalid field, also for a kind that the application defines", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const recipe = { kind: "recipe", body: "Leek soup", scope: { userId: "ada" } }
@@ -255,7 +255,7 @@ it.effect("put checks data against the kind's Schema and names the invalid field
     )
   ))))
 
-it.effect("a subscriber that falls too far behind ends with the error unavailable", () =>
+it.effect("a subscriber with too many unread changes fails with unavailable", () =>
   Effect.gen(function*() {
     const changeFeed = ChangeFeed.make()
     const record = yield* Effect.provide(
@@ -274,7 +274,7 @@ it.effect("a subscriber that falls too far behind ends with the error unavailabl
     assert.isTrue(ended._tag === "Left" && ended.left.reason === "unavailable")
   }))
 
-it.effect("a put of 500 drafts reads the backend once", () =>
+it.effect("a put of 500 drafts calls the backend's read once", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const reads: Array<number> = []
@@ -286,7 +286,7 @@ it.effect("a put of 500 drafts reads the backend once", () =>
     assert.deepStrictEqual(reads, [500])
   }))
 
-it.effect("100 puts to 50 tenants on a backend with a delay take as long as two puts to one tenant", () =>
+it.effect("100 puts to 50 tenants on a backend with a delay per call take as long as two puts to one tenant", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const store = yield* MemoryStore.make("slow", {
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay take as long as two 
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch with a put under an invisible id fails as it would for a free id, else with invalid_id", () =>
+it.effect("a batch with a put under an invisible id fails with the error it would have with a free id, else with invalid_id", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

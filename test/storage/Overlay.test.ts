@@ -28,7 +28,7 @@ const law = (
     }).pipe(Effect.provide(layerInMemory)))
 
 law(
-  "an Overlay reads the store below and its own writes, and the store below does not change",
+  "an Overlay reads the base store and its own writes, and the base store does not change",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("green tea"))
@@ -48,7 +48,7 @@ law(
 )
 
 law(
-  "an Overlay shows later writes below until it has written the record itself",
+  "an Overlay shows later writes of the base store to a record until the overlay itself has written that record",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "an Overlay treats drafts equal to records below as duplicates, and records forgotten below as forgotten",
+  "an Overlay treats drafts equal to records of the base store as duplicates, and records forgotten there as forgotten",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -158,7 +158,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with conflict if the store below has changed a record, and changes nothing",
+  "Overlay.commit fails with conflict if the base store has changed a record of the overlay, and changes nothing",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with conflict for an id put on both sides, and for one forgotten below",
+  "Overlay.commit fails with conflict for an id that both stores have put, and for one that the base store has forgotten",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -193,7 +193,7 @@ law(
 )
 
 law(
-  "Overlay.commit puts a record whole if its scope, kind or source has changed",
+  "Overlay.commit replaces the whole record if its scope, kind or source has changed",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes with the origin that all writes share, else pipeline, and with the worst trust",
+  "Overlay.commit writes with the origin that all its records share, else pipeline, and with the worst of their trust values",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit leaves out instructions, and the overlay keeps them",
+  "Overlay.commit leaves out instructions, which stay in the overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -265,7 +265,7 @@ law(
 )
 
 law(
-  "subscribers of an Overlay get changes of both stores, but none below of records that the overlay has written",
+  "a subscriber of an Overlay gets the changes of both stores, except those of the base store to records that the overlay has written",
   (below, branch) =>
     Effect.scoped(Effect.gen(function*() {
       const x = yield* put(below, draft("x", { id: id("x") }))
@@ -296,7 +296,7 @@ law("Overlay.commit writes each tenant's records to that tenant", (below, branch
   }))
 
 law(
-  "Overlay.commit of an overlay over another overlay writes to that other one",
+  "Overlay.commit of an overlay whose base store is an overlay writes to that overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("tea", { id: id("x") }))
@@ -313,7 +313,7 @@ law(
 )
 
 law(
-  "an Overlay over a store that refuses writes works, except that commit fails",
+  "an Overlay whose base store is read-only works, except that its commit fails",
   (below, _branch) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea"))
@@ -330,7 +330,7 @@ const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
 law(
-  "tenants of an Overlay includes a tenant whose records are all purged as long as the store below has its tombstones",
+  "tenants of an Overlay includes a tenant whose records were all purged, as long as the base store has tombstones of it",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -343,7 +343,7 @@ law(
     })
 )
 
-it.effect("an Overlay that was searched before reads from the store below only what was written since", () =>
+it.effect("an Overlay that was searched before reads from the base store only what has changed since", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {
@@ -368,7 +368,7 @@ it.effect("an Overlay that was searched before reads from the store below only w
     }).pipe(Effect.provide(layerOf((engine) => counting(engine, calls))))
   }))
 
-it.effect("an Overlay fails if the store below fails", () =>
+it.effect("calls of an Overlay fail if the base store fails", () =>
   Effect.gen(function*() {
     const branch = yield* MemoryStore.MemoryStore
     yield* refuses("io", branch.search(ada, { text: "tea" }))
@@ -380,7 +380,7 @@ it.effect("an Overlay fails if the store below fails", () =>
     ))
   ))
 
-it.effect("an Overlay over a federation is unsupported; a store of a federation can be an Overlay", () =>
+it.effect("an Overlay over a federation fails with unsupported, and a store of a federation can be an Overlay", () =>
   Effect.gen(function*() {
     const federation = Federated.layer({ main: { layer: layerInMemory, writable: true } })
     yield* refuses("unsupported", Effect.provide(MemoryStore.MemoryStore, Layer.provide(Overlay.layer, federation)))

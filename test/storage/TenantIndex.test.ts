@@ -18,7 +18,7 @@ const made = () =>
 const filler = " filler".repeat(9_000)
 
 describe("a TenantIndex that is built with yields", () => {
-  it.live("contains every row that is set, changed or removed meanwhile, each once", () =>
+  it.live("an index built with yields contains every row that is set, changed or removed during the build, each once", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -38,7 +38,7 @@ describe("a TenantIndex that is built with yields", () => {
       assert.isTrue(tenantIndex.isBuilt())
     }))
 
-  it.live("is completed at once for a caller that cannot wait", () =>
+  it.live("an index built with yields is completed at once for a caller that cannot wait", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -50,7 +50,7 @@ describe("a TenantIndex that is built with yields", () => {
       assert.strictEqual(tenantIndex.index(), index)
     }))
 
-  it.live("is prepared for no caller before it is sorted, also when the caller that began to sort it was interrupted", () =>
+  it.live("no caller gets the index before it is sorted, even if the caller that began to sort it was interrupted", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       tenantIndex.set(id("first"), row(record("first", "tea")))
@@ -100,7 +100,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("contains rows that were set before, during and after the restore, and encodes them", () =>
+  it.live("a restored index contains rows that were set before, during and after the restore, and encodes them", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("is restored at once for a caller that cannot wait, and rebuilt if a row is missing", () =>
+  it.live("an index is restored at once for a caller that cannot wait, and rebuilt if a row is missing", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -156,7 +156,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isTrue(lacking.isBuilt())
     }))
 
-  it("encodes to the given bytes until a row is set, and to nothing if it was never built", () => {
+  it("an index that was never built has no encoding, and a restored one is encoded as the given bytes until a row is set", () => {
     const tenantIndex = made()
     assert.isUndefined(tenantIndex.encoded())
     tenantIndex.set(id("a"), row(record("a", "tea")))
@@ -198,7 +198,7 @@ describe("the cache of tenant indexes", () => {
     return tenantIndex
   }
 
-  it("keeps small indexes if they were used lately, and large ones always", () => {
+  it("the cache keeps indexes of small tenants if they were used lately, and those of large tenants always", () => {
     const makes = new Map<string, number>()
     const cache = new Cache((tenant) => {
       makes.set(tenant, (makes.get(tenant) ?? 0) + 1)
@@ -223,7 +223,7 @@ describe("the cache of tenant indexes", () => {
     assert.strictEqual(made("0 rows"), 2)
   })
 
-  it("keeps a tenant that has grown large, and drops one whose rows are gone", () => {
+  it("the cache keeps the index of a tenant that has grown large, and drops that of a tenant without rows", () => {
     const cache = new Cache(() => filled(1))
     const grown = cache.get("grown")
     cache.keep("grown", grown, 33)

@@ -27,7 +27,7 @@ const step = oneof(
 )
 
 describe("the pending texts of a tenant", () => {
-  it("are, after random changes, those found by reading every record, as are the vectors that erase keeps", () => {
+  it("pending texts after random changes are those found by reading every record, as are the vectors that erase keeps", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(
@@ -102,7 +102,7 @@ describe("the pending texts of a tenant", () => {
     assert.isAbove(pending, 5_000)
   })
 
-  it("cost one lookup of a vector per text, however often they are asked for", () => {
+  it("pending texts cost one lookup of a vector per text, however often they are requested", () => {
     const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))

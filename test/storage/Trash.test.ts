@@ -22,7 +22,7 @@ const branchOf = (below: MemoryStore.Service, layer = Overlay.layer) =>
   Layer.build(Layer.provide(layer, Layer.succeed(MemoryStore.MemoryStore, below)))
 
 describe("an Overlay", () => {
-  it.scoped("lists forgotten records of both stores, unless it has written the record itself", () =>
+  it.scoped("an Overlay lists forgotten records of both stores; for a record that the overlay has written, its own state decides", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       for (const body of ["a", "b", "c", "d"]) yield* put(below, draft(body, { id: id(body) }))
@@ -46,7 +46,7 @@ describe("an Overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("restores any revision with the same result as the store below: tombstones, records put anew, expired ones", () =>
+  it.scoped("an Overlay restores any revision with the same result as its base store: tombstones, records put again, expired records", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [
@@ -78,7 +78,7 @@ describe("an Overlay", () => {
       }
     }).pipe(Effect.provide(MemoryStore.layerInMemoryWith({ trash: Infinity }))))
 
-  it.scoped("keeps its own tombstones for its own trash duration", () =>
+  it.scoped("an Overlay keeps its tombstones for its own trash duration", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const context = yield* branchOf(below, Overlay.layerWith({ trash: "1 day" }))
@@ -122,7 +122,7 @@ describe("a federation", () => {
   const memory = { layer: MemoryStore.layerInMemory, writable: true }
   const federation = Effect.all([MemoryStore.MemoryStore, Federated.Federated])
 
-  it.effect("lists forgotten records of all writable stores in one order, and restores each in its store", () =>
+  it.effect("a federation lists forgotten records of all writable stores in one order, and restores each record in its own store", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       yield* store.put(ada, [
@@ -148,7 +148,7 @@ describe("a federation", () => {
       })
     )))
 
-  it.effect("hides forgotten records of a read-only store from viewers, since they cannot be restored, but not from System", () =>
+  it.effect("a federation lists forgotten records of a read-only store, which cannot be restored, only for System", () =>
     Effect.gen(function*() {
       const archive = yield* MemoryStore.MemoryStore
       yield* put(archive, draft("archived", { id: id("archived") }))
@@ -162,7 +162,7 @@ describe("a federation", () => {
       ))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("lists a record forgotten in a store and its mirror once, and the mirror follows its restore, purge and erasure", () =>
+  it.effect("a federation lists a record forgotten in a store and its mirror once; restore, purge and erasure also affect the mirror", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       const copies = (yield* federated.get("copies")).store

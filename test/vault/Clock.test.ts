@@ -42,7 +42,7 @@ const edit = (root: string, from: string, to: string) =>
 
 for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
   describe(`a vault whose system clock is set ${name} by a day`, () => {
-    it.scopedLive("still reads edits by hand and writes of another process, and keeps revisions in order", () =>
+    it.scopedLive("edits by hand and writes of another process are still read, and revisions stay in order", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable
@@ -73,7 +73,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("still takes over a stale lock while another writer waits for it", () =>
+    it.scopedLive("a stale lock is still taken over while another writer waits for it", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable
@@ -94,7 +94,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("never takes the lock from a live holder", () =>
+    it.scopedLive("the lock is never taken from a holder that is alive", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable

@@ -42,7 +42,7 @@ describe("a damaged file of a record that the history knows", () => {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `is served as its last good revision, with its history, and reported as an issue: ${name} ${when}`,
+        `the record stays as in its last good revision, with its history, and the file is reported as an issue: ${name} ${when}`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -83,7 +83,7 @@ describe("a damaged file of a record that the history knows", () => {
       )
     }
 
-    law(`can be forgotten and restored, or purged: ${name}`, (root) =>
+    law(`the record can be forgotten and restored, or purged: ${name}`, (root) =>
       Effect.gen(function*() {
         const whole = text(root)
         write(root, damage(whole))
@@ -142,7 +142,7 @@ describe("a damaged file of a record that the history knows", () => {
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("reports partly readable frontmatter as partial and later damage as drifted, and ignores a folder named like a note", () =>
+  it.scopedLive("vault.verify reports partly readable frontmatter as partial and later damage as drifted, and ignores a folder named like a note", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -162,7 +162,7 @@ describe("vault.verify", () => {
 
 describe("an older version of a record's file", () => {
   law(
-    "copied back while no process runs becomes the next revision, and the newer text stays in the history",
+    "an older version copied back while no process runs becomes the next revision, and the newer text stays in the history",
     (root) =>
       Effect.gen(function*() {
         const second = text(root)
@@ -178,7 +178,7 @@ describe("an older version of a record's file", () => {
   )
 
   law(
-    "left by a writer that died after acknowledging a write is replaced by the acknowledged version",
+    "an older version left by a writer that died after acknowledging a write is replaced by the acknowledged version",
     (root) =>
       Effect.gen(function*() {
         const copy = yield* place
@@ -217,7 +217,7 @@ describe("an older version of a record's file", () => {
 })
 
 describe("a record whose file is deleted by hand", () => {
-  it.scoped("is forgotten at once, stays forgotten after a restart, and can be restored", () =>
+  it.scoped("the record is forgotten at once, stays forgotten after a restart, and can be restored", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* filled(root)
@@ -245,7 +245,7 @@ describe("a record whose file is deleted by hand", () => {
 
 describe("a vault whose .effect-memory folder is deleted", () => {
   law(
-    "keeps every record, with origin file and trust 2 and one issue, until the records are adopted",
+    "every record is kept, with origin file and trust 2 and one issue for the vault, until vault.adopt is called",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

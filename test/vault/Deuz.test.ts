@@ -23,8 +23,8 @@ const day = 1_717_286_400_000
 /** The fixture, at a time one minute after its records were written, before any of them expires. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
-describe("a vault written by Deuz", () => {
-  it.scoped("opens unchanged on disk, with each record in its scope and under an id derived from the old one", () =>
+describe("a vault written by Deuz (another memory library)", () => {
+  it.scoped("files are unchanged on disk when the vault is opened, and each record has its scope and an id derived from Deuz's id", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const before = files(root)
@@ -48,7 +48,7 @@ describe("a vault written by Deuz", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scoped("is read with its text, times, importance and metadata", () =>
+  it.scoped("records have their text, times, importance and metadata", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const record = yield* the(store, system, id(berlin))
@@ -76,7 +76,7 @@ describe("a vault written by Deuz", () => {
       assert.deepInclude(yield* the(store, system, id(chat)), { kind: "episodic", importance: 0.5 })
     }))
 
-  it.scoped("drops a tag that Deuz wrote malformed, and keeps the record", () =>
+  it.scoped("a tag that Deuz wrote malformed is dropped, and the record is kept", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const half = yield* the(store, system, id(chat))
@@ -86,7 +86,7 @@ describe("a vault written by Deuz", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a viewer of reach within sees the user's narrower scopes; closed and expired records are not listed", () =>
+  it.scoped("a viewer of reach within sees the user's narrower scopes, and closed and expired records are not listed", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -129,7 +129,7 @@ describe("a vault written by Deuz", () => {
       assert.isUndefined(yield* get(store, Viewer.make({ userId: "u_123", reach: "within" }), id(chat)))
     }))
 
-  it.scoped("links by old ids resolve before and after a move, if the viewer sees both ends", () =>
+  it.scoped("links by Deuz's ids resolve before and after a file is moved, if the viewer sees both records", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const both = Viewer.make({ userId: "u_123", agentId: "support-bot" })
@@ -140,7 +140,7 @@ describe("a vault written by Deuz", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("an old id that is a ULID is still treated as Deuz's, and expired records are erased as in any vault", () =>
+  it.scoped("a ULID as Deuz's id is treated like any other id of Deuz, and expired records are erased as in any vault", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"

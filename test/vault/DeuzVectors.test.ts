@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("are used for the texts they were computed from, unless the text has changed or the dimensions differ", () =>
+  it.scoped("vectors are used for the texts they were computed from, unless the text was edited or the dimensions differ", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")
@@ -49,7 +49,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)
     }))
 
-  it.scoped("remain after the vault is reopened, a file is moved and Deuz's vector file is deleted", () =>
+  it.scoped("vectors remain after the vault is reopened, a file is moved and Deuz's vector file is deleted", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       yield* Effect.scoped(Effect.gen(function*() {
@@ -63,7 +63,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("vectors in a vault written by Deuz that name no model belong to the model in `deuzModel`, unless the text has changed", () =>
+  it.scoped("vectors without a model name belong to the model in the option `deuzModel`, unless the text was edited", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz
@@ -80,7 +80,7 @@ describe("vectors in a vault written by Deuz", () => {
       }
     }))
 
-  it.scoped("vectors in a vault written by Deuz in an unreadable file are reported as one issue, and the vault opens without them", () =>
+  it.scoped("an unreadable vector file is reported as one issue, and the vault opens without vectors", () =>
     Effect.gen(function*() {
       for (const text of ["{\"f1c2", "[1]", "\"x\"", ""]) {
         yield* TestClock.setTime(day)
@@ -97,7 +97,7 @@ describe("vectors in a vault written by Deuz", () => {
       }
     }))
 
-  it.scoped("are each skipped if they are not an array of numbers, and the others are used", () =>
+  it.scoped("each vector that is not an array of numbers is skipped, and the others are used", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       fs.writeFileSync(

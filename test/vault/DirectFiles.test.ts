@@ -68,8 +68,8 @@ const state = (root: string) =>
     return `${name} ${stat.isFile() ? stat.size : stat.isDirectory() ? "folder" : "link"}`
   })
 
-describe("DirectFiles", () => {
-  it.scoped("has the same effect as the FileSystem service for every call, and fails where it fails, with the same reason", () =>
+describe("DirectFiles, which calls Node's file system synchronously", () => {
+  it.scoped("every call has the same effect as that of the FileSystem service, and fails in the same cases, with the same reason", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       for (const [name, call] of calls) {
@@ -88,7 +88,7 @@ describe("DirectFiles", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("calls the given FileSystem service if that wraps or replaces Node's own", () =>
+  it.scoped("a FileSystem service that wraps or replaces Node's own is called instead of Node", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const wrappers: ReadonlyArray<Partial<FileSystem.FileSystem>> = [
@@ -103,7 +103,7 @@ describe("DirectFiles", () => {
       assert.isDefined((yield* DirectFiles.make(service)).linkStatNow)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("yields to the event loop after 64 calls, however many fibers make them", () =>
+  it.scoped("the event loop gets a turn after 64 calls, however many fibers make them", () =>
     Effect.gen(function*() {
       const files = DirectFiles.direct(yield* FileSystem.FileSystem)
       const root = yield* filled
@@ -126,7 +126,7 @@ describe("DirectFiles", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("accesses files directly for the service that NodeFiles names, and for no other", () =>
+  it.effect("Node is called directly if the service is the one that NodeFiles names, and otherwise not", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

@@ -262,7 +262,7 @@ describe("a vault in which one file is damaged", () => {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       const state = isClosed ? "that was closed" : "whose writer died"
-      it.scopedLive(`${state} keeps every record and revision that some file still holds: ${when}`, () =>
+      it.scopedLive(`a vault ${state} keeps every record and revision that some file still has: ${when}`, () =>
         Effect.gen(function*() {
           const vault = yield* made(isClosed)
           const all = filesOf(vault.root).filter((file) => !/\/lock$|\/turns\//.test(file)).flatMap((file) =>
@@ -277,7 +277,7 @@ describe("a vault in which one file is damaged", () => {
     }
   }
 
-  it.scopedLive("opens or fails, and then changes no file, if both copies of its manifest are damaged", () =>
+  it.scopedLive("a vault with both copies of its manifest damaged opens, or fails to open and then changes no file", () =>
     Effect.gen(function*() {
       const vault = yield* made(true)
       const manifests = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]

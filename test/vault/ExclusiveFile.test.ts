@@ -57,7 +57,7 @@ describe("a writer that stalls while it takes the lock", () => {
       ]
     ] as const
   ) {
-    it.scopedLive(`${name} leaves the lock of the next holder alone and waits for it`, () =>
+    it.scopedLive(`a writer that stalls ${name} leaves the lock of the next holder alone and waits for it`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -94,7 +94,7 @@ describe("a writer that stalls while it takes the lock", () => {
       }))
   }
 
-  it.scopedLive("a writer that stalls while it takes the lock and fails to write the lock file leaves the lock of the next holder alone", () =>
+  it.scopedLive("a writer that stalls and then fails to write the lock file leaves the lock of the next holder alone", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -120,7 +120,7 @@ describe("a writer that stalls while it takes the lock", () => {
 })
 
 describe("a lock on a disk that gives each name of a file its own inode number", () => {
-  it.scopedLive("is taken and released as usual, and never taken from its own holder", () =>
+  it.scopedLive("the lock is acquired and released as usual, and never taken from its own holder", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()
@@ -156,7 +156,7 @@ describe("a lock on a disk that gives each name of a file its own inode number",
     }))
 })
 
-describe("leftovers of a writer's turn that another process has ended", () => {
+describe("files left from a writer's turn as lock holder that another process has ended", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -170,7 +170,7 @@ describe("leftovers of a writer's turn that another process has ended", () => {
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`do not prevent ending the writer's next turn: ${name}`, () =>
+    it.scopedLive(`the left files do not prevent another process from ending the writer's next turn: ${name}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -196,7 +196,7 @@ describe("a live process whose turn folder is deleted", () => {
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))
 
-  it.scopedLive("keeps writing, with a new claim file", () =>
+  it.scopedLive("the process keeps writing, with a new claim file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -211,7 +211,7 @@ describe("a live process whose turn folder is deleted", () => {
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("a live process whose turn folder is deleted before any disk call of a write still completes that write, also its removal of a forgotten record's file", () =>
+  it.scopedLive("a write or a forget completes even if the folder is deleted before any of its disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {
@@ -245,7 +245,7 @@ describe("a live process whose turn folder is deleted", () => {
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("have separate claim files, and the lock of a dead one does not look alive through the other", () =>
+  it.scopedLive("the processes have separate claim files, and the lock of a dead process does not look alive because of the other", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -265,7 +265,7 @@ describe("two processes with the same random seed", () => {
       assert.isFalse(fs.existsSync(path.join(root, lockFile)))
     }))
 
-  it.scopedLive("can write after the other has died at any point", () =>
+  it.scopedLive("one process can write after the other has died at any point", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seeded = Effect.suspend(() => Effect.withRandom(opened(root), Random.make("one")))
@@ -288,9 +288,9 @@ describe("two processes with the same random seed", () => {
     }))
 })
 
-describe("a lock requested after its scope", () => {
+describe("a lock requested after the scope in which it was made began to close", () => {
   for (const [name, platform] of [["two names", NodeContext.layer], ["one name", platformWith(oneName)]] as const) {
-    it.scopedLive(`began to close is still granted where a file has ${name}, and leaves no file open`, () =>
+    it.scopedLive(`the lock is still granted where a file has ${name}, and leaves no file open`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const scope = yield* Scope.make()

@@ -103,7 +103,7 @@ describe("a vault on a failing disk", () => {
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
     for (const [name, operation] of Object.entries(operations)) {
       it.scopedLive(
-        `${only ?? "an error"} at each call of ${name} gives a typed error and no change, or the whole effect`,
+        `${only ?? "an error"} at each call of ${name} results in a typed error and no change, or in the whole effect`,
         () =>
           Effect.gen(function*() {
             const template = yield* filled
@@ -151,7 +151,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at each call of opening gives a typed error without damage, or an open vault`, () =>
+    it.scopedLive(`${only ?? "an error"} at each call of opening results in a typed error without damage, or in an open vault`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -170,7 +170,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at each call of creating a vault gives a typed error, and the next attempt creates it`, () =>
+    it.scopedLive(`${only ?? "an error"} at each call of creating a vault is a typed error, and the next attempt creates the vault`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
@@ -244,7 +244,7 @@ describe("vectors of a vault on a failing disk", () => {
 })
 
 describe("MemoryStore.make over a backend that fails", () => {
-  it.scoped("fails with the backend's error, and the next operation works", () =>
+  it.scoped("make fails with the backend's error, and the next operation works", () =>
     Effect.gen(function*() {
       const rows = new Map<string, MemoryStore.Stored>()
       let fails: string | undefined

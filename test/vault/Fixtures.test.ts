@@ -16,8 +16,8 @@ const bobs = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0BC.md"
 const derived = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md"
 const runs = "runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md"
 
-describe("a vault written by drover", () => {
-  it.scopedLive("opens unchanged on disk, with each record in its scope", () =>
+describe("a vault written by drover (another memory program)", () => {
+  it.scopedLive("files are unchanged on disk when the vault is opened, and each record has its scope", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const before = files(root)
@@ -46,7 +46,7 @@ describe("a vault written by drover", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("moves a record's file to the path of its scope at the next write, and keeps unknown frontmatter keys", () =>
+  it.scopedLive("the next write of a record moves its file to the path of its scope, and keeps unknown frontmatter keys", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       yield* Effect.scoped(Effect.gen(function*() {
@@ -75,7 +75,7 @@ describe("a vault written by drover", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("prefers the new file if a crash during a move left both, and the next write deletes the old one", () =>
+  it.scopedLive("the new file counts if a crash during a move left both files, and the next write deletes the old one", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -131,7 +131,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       }
     }))
 
-  it.scopedLive("opens with every record: such values are cut or kept in metadata, reported as issues, and left in the file", () =>
+  it.scopedLive("every record is read: such values are cut or kept in metadata, reported as issues, and left in the file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = files(root)
@@ -148,7 +148,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("accepts updates, and another process reads the same records", () =>
+  it.scopedLive("updates are accepted, and another process reads the same records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {
@@ -160,7 +160,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       for (const record of written) assert.deepEqual(yield* get(store, system, record.id), record)
     }))
 
-  it.scopedLive("a file with unreadable frontmatter is reported as an issue and is no record", () =>
+  it.scopedLive("a file with unreadable frontmatter is reported as an issue and is not a record", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       fs.writeFileSync(path.join(root, everyone), "---\nid: a: b\nscope: global\n---\n\nx\n")
@@ -171,7 +171,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
 })
 
 describe("a folder of Obsidian notes", () => {
-  it.scopedLive("opens as global reference records of trust 2 whose summaries are the file names", () =>
+  it.scopedLive("notes become global reference records of trust 2 whose summaries are the file names", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)
@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("resolves links by a note's name, with or without its folder, and keeps them when the note gets a new name", () =>
+  it.scopedLive("links resolve by a note's name, with or without its folder, also after the note gets a new name", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")
@@ -219,7 +219,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual((yield* summaries(renamed.from)).slice().sort(), ["Map", "Tomatoes"])
     }))
 
-  it.scopedLive("keeps file names and all unchanged bytes through updates, and the same record ids when reopened", () =>
+  it.scopedLive("file names and all unchanged bytes are kept through updates, and record ids through reopening", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)

@@ -116,9 +116,9 @@ describe("an update of a hand-written note", () => {
     },
     "---\na: b: c\n---\nSow.\n"
   )
-  law("an update of a hand-written note of importance leaves an empty file empty", "", { importance: 0.9 }, "")
+  law("an update of the importance of a hand-written note leaves an empty file empty", "", { importance: 0.9 }, "")
 
-  it.scopedLive("an update of a hand-written note that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
+  it.scopedLive("an update that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -135,7 +135,7 @@ describe("an update of a hand-written note", () => {
       assert.lengthOf(yield* store.history(system, idOf("Tea.md")), 1)
     }))
 
-  it.scopedLive("is kept across later edits by the author, except for what the author removes", () =>
+  it.scopedLive("an update is kept across later edits by the author, except for what the author removes", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const check = ({ store }: Opened, revision: number) =>
@@ -169,7 +169,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(files(root), { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
     }))
 
-  it.scopedLive("written in the form of earlier releases keeps that form, also after the note is renamed", () =>
+  it.scopedLive("an update of a note written in the form of earlier releases keeps that form, also after the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const record = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
@@ -198,7 +198,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an update of a hand-written note that was acknowledged is in the author's file after a crash at any point", () =>
+  it.scopedLive("an acknowledged update is in the author's file after a crash at any point", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const copy = yield* place
@@ -242,7 +242,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("is undone byte for byte by a Restore, also if the note was forgotten or deleted", () =>
+  it.scopedLive("an update is undone byte for byte by a Restore, also if the note was forgotten or deleted", () =>
     Effect.gen(function*() {
       const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
       const root = yield* folder(notes)
@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("is followed by repair, which restores a damaged file with the author's bytes", () =>
+  it.scopedLive("an update is kept by vault.repair, which restores a damaged file with the author's bytes", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -288,7 +288,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an update of a hand-written note in a batch that fails on disk leaves every byte as it was, also of a note that is not UTF-8", () =>
+  it.scopedLive("an update in a batch that fails on disk leaves every byte unchanged, also of a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")
@@ -306,7 +306,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(yield* ids(store), { "Latin.md": idOf("Latin.md"), "Tea.md": idOf("Tea.md") })
     }))
 
-  it.scopedLive("leaves nothing behind once the note is purged, not even in the snapshot", () =>
+  it.scopedLive("an update leaves nothing on disk once the note is purged, not even in the snapshot", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
@@ -341,19 +341,19 @@ interface Case {
 const long = (of: string) => Array.from({ length: 40 }, (_, n) => `${of} ${n}`).join(" ")
 const cases: ReadonlyArray<Case> = [
   {
-    title: "renamed, it remains the same record",
+    title: "a renamed note remains the same record",
     notes: { "Tea.md": tea, "Plain.md": plain },
     act: (root) => move(root, "Tea.md", "Green tea.md"),
     becomes: { "Green tea.md": "Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "moved into another folder, it remains the same record",
+    title: "a note moved into another folder remains the same record",
     notes: { "Inbox/Tea.md": tea, "Plain.md": plain },
     act: (root) => move(root, "Inbox/Tea.md", "Garden/Drinks/Tea.md"),
     becomes: { "Garden/Drinks/Tea.md": "Inbox/Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "edited and renamed at once, it remains the same record",
+    title: "a note that is edited and renamed at once remains the same record",
     notes: { "Tea.md": long("tea"), "Plain.md": plain },
     act: (root) => {
       move(root, "Tea.md", "Cha.md")
@@ -362,13 +362,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "Cha.md": "Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "copied, it remains the same record and the copy is a new one",
+    title: "a copied note remains the same record, and the copy is a new one",
     notes: { "Tea.md": tea },
     act: (root) => write(root, { "Copy of tea.md": tea }),
     becomes: { "Tea.md": "Tea.md", "Copy of tea.md": "Copy of tea.md" }
   },
   {
-    title: "swapped with another note, each path keeps its record, for neither path vanished",
+    title: "two notes that swap their paths give each path its old record, since no path vanished",
     notes: { "A.md": long("a"), "B.md": long("b") },
     act: (root) => {
       move(root, "A.md", "C.md")
@@ -388,7 +388,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "replaced by two equally similar new files, it is continued by neither",
+    title: "a note replaced by two equally similar new files is continued by neither",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -397,13 +397,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "empty, it is continued by no new file",
+    title: "an empty note that is renamed is continued by no new file",
     notes: { "A.md": "" },
     act: (root) => move(root, "A.md", "B.md"),
     becomes: { "B.md": "B.md" }
   },
   {
-    title: "deleted while a file with little in common is added, it is not continued by that file",
+    title: "a note deleted while a file with little in common is added is not continued by that file",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -412,13 +412,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "B.md": "B.md" }
   },
   {
-    title: "moved to another scope, it is a new record, since its history belongs to the viewers of the old scope",
+    title: "a note moved to another scope is a new record, since its history belongs to the viewers of the old scope",
     notes: { "users/ada/Tea.md": tea },
     act: (root) => move(root, "users/ada/Tea.md", "users/bob/Tea.md"),
     becomes: { "users/bob/Tea.md": "users/bob/Tea.md" }
   },
   {
-    title: "swapped with that of another folder through a third name, each path keeps its record",
+    title: "two notes that swap their folders through a third name give each path its old record",
     notes: { "one/Tea.md": long("a"), "two/Tea.md": long("b") },
     act: (root) => {
       move(root, "one", "three")
@@ -438,7 +438,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepStrictEqual(yield* vault.issues, [])
     })
   for (const one of cases) {
-    it.scopedLive(`${one.title}: seen by refresh, by the poll, and at the next opening with and without a snapshot`, () =>
+    it.scopedLive(`${one.title}: noticed by refresh, by the poll, and at the next opening with and without a snapshot`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
         // while the vault is open, by refresh and by the poll
@@ -487,7 +487,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("keeps its history, the fields that have no property, and its links by id, path and name", () =>
+  it.scopedLive("the note keeps its history, the fields without a property, and its links by id, path and name", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,
@@ -532,7 +532,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepInclude(files(root), { "Drinks/Cha.md": tea })
     }))
 
-  it.scopedLive("frees its path for a new note with an id of its own, repeatedly and across reopenings", () =>
+  it.scopedLive("a new note at the old path gets an id of its own, also repeatedly and across reopenings", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": long("tea") })
       yield* session(root, () => Effect.void)
@@ -564,7 +564,7 @@ describe("a note that is moved or renamed", () => {
       )
     }))
 
-  it.scopedLive("a note that is deleted and later comes back, as with a git checkout, is the same record", () =>
+  it.scopedLive("a note that is deleted and comes back later, as with a git checkout, is the same record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -584,7 +584,7 @@ describe("a note that is moved or renamed", () => {
         }))
     }))
 
-  it.scopedLive("is updated and forgotten at its new path, even before the vault has looked again", () =>
+  it.scopedLive("the note is updated and forgotten at its new path, even before the vault's next scan", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -595,7 +595,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepEqual(files(root), {})
     }))
 
-  it.scopedLive("is the same record in two processes and gains one revision per move", () =>
+  it.scopedLive("the note is the same record in two processes, and each move adds one revision", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const [one, two] = yield* Effect.all([opened(root), opened(root)])
@@ -612,7 +612,7 @@ describe("a note that is moved or renamed", () => {
       }
     }))
 
-  it.scopedLive("along with a whole folder of notes is recognised, while the vault is open and while it is closed", () =>
+  it.scopedLive("notes moved along with their whole folder are recognised, while the vault is open and while it is closed", () =>
     Effect.gen(function*() {
       const count = times(300, 3_000)
       const notes = Array.from(

@@ -21,8 +21,8 @@ const plain = FastCheck.tuple(record, FastCheck.stringMatching(/^[A-Za-z0-9][ -~
 )
 const context: Document.Context = { key: "key", kinds: Context.get(Context.empty(), MemoryKind.Kinds) }
 
-describe("the fast encoder of a record", () => {
-  it("gives the same bytes for the history as the Schema's encoder", () => {
+describe("the library's own encoder and printer of a record", () => {
+  it("the encoder of the history returns the same bytes as the Schema's encoder", () => {
     FastCheck.assert(
       FastCheck.property(record, (record) => {
         assert.strictEqual(JSON.stringify(encoded(record)), JSON.stringify(encode(record)))
@@ -31,7 +31,7 @@ describe("the fast encoder of a record", () => {
     )
   })
 
-  it("prints a file as the YAML library does, and the file is read back as the same record with a valid seal", () => {
+  it("a file is printed as by the YAML library, and read back as the same record with a valid signature", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(record, plain), FastCheck.constantFrom("default", "acme"), (any, tenant) => {
         const scope = MemoryScope.normalise(any.scope)

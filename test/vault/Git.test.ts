@@ -70,7 +70,7 @@ const revisions = ({ store }: Opened, one: typeof a) =>
   Effect.map(store.history(ada, one), (past) => past.map(({ body, revision }) => `${revision} ${body}`))
 
 describe("a vault under git", () => {
-  it.scopedLive("commits no file of .effect-memory, and so neither its key nor its history", () =>
+  it.scopedLive("git commits no file of .effect-memory, and so neither the vault's key nor its history", () =>
     Effect.gen(function*() {
       const root = yield* committed
       const tracked = git(root, "ls-files").trim().split("\n")
@@ -78,7 +78,7 @@ describe("a vault under git", () => {
       assert.strictEqual(git(root, "status", "--porcelain"), "")
     }))
 
-  it.scopedLive("opens a clone with every note, origin file and trust 2, and reports one issue until the notes are adopted", () =>
+  it.scopedLive("a clone opens with every note, origin file and trust 2, and reports one issue until vault.adopt is called", () =>
     Effect.gen(function*() {
       const [origin, root] = [yield* committed, path.join(yield* place, "clone")]
       git(origin, "clone", "-q", origin, root)
@@ -100,7 +100,7 @@ describe("a vault under git", () => {
   for (const isRunning of [true, false]) {
     const when = isRunning ? "while the vault is open" : "while the vault is closed"
     it.scopedLive(
-      `treats files that git checks out ${when} as edits by hand: old text is the next revision, and history is kept`,
+      `files that git checks out ${when} count as edits by hand: old text becomes the next revision, and history is kept`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed
@@ -144,7 +144,7 @@ describe("a vault under git", () => {
     )
 
     it.scopedLive(
-      `serves the last good revision of a file with a merge conflict ${when}, and takes the resolution as the next`,
+      `a file with a merge conflict ${when} keeps its last good revision, and the resolution becomes the next revision`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

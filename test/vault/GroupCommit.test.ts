@@ -74,7 +74,7 @@ const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, ackno
   })
 
 describe("concurrent writers of one process", () => {
-  it.scopedLive("share one fsync of the history, which has their batches in order", () =>
+  it.scopedLive("concurrent writers share one fsync of the history, which contains their batches in order", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -88,7 +88,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), now)
     }))
 
-  it.scopedLive("are acknowledged only after the fsync, and no reader sees their records before it", () =>
+  it.scopedLive("writers are acknowledged only after the fsync, and no reader sees their records before it", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -105,7 +105,7 @@ describe("concurrent writers of one process", () => {
       assert.lengthOf(yield* bodies(vault), count + 1)
     }))
 
-  it.scopedLive("all fail if the fsync fails, and nothing of theirs is written; later writers succeed", () =>
+  it.scopedLive("all writers fail if the shared fsync fails, and nothing of their batches is written; later writers succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -122,7 +122,7 @@ describe("concurrent writers of one process", () => {
       assert.lengthOf(yield* again, count + 1)
     }))
 
-  it.scopedLive("fail one by one: only the writer whose file cannot be written fails", () =>
+  it.scopedLive("a writer whose file cannot be written fails alone, and the others succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -139,7 +139,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), ["first", ...done].sort())
     }))
 
-  it.scopedLive("see each other's writes if they write one record or have one dedupe key", () =>
+  it.scopedLive("writers of one record or one dedupe key see each other's writes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -163,7 +163,7 @@ describe("concurrent writers of one process", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
-  it.scopedLive("do not delay a call that writes nothing while they wait for the disk", () =>
+  it.scopedLive("a call that writes nothing is not delayed while writers wait for the disk", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       yield* put(vault.store, draft("first"))
@@ -184,7 +184,7 @@ describe("concurrent writers of one process", () => {
       assert.isTrue(Either.isLeft(yield* Fiber.join(refused)))
     }))
 
-  it.scopedLive("do not block later writers if some of them are interrupted while they wait", () =>
+  it.scopedLive("writers that are interrupted while they wait do not block later writers", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* opened(root)
@@ -212,7 +212,7 @@ describe("concurrent writers of one process", () => {
       yield* put(vault.store, draft("later"))
     }))
 
-  it.scopedLive("concurrent writers of two processes all get their turn, and no write is lost", () =>
+  it.scopedLive("concurrent writers of two processes all get the lock, and no write is lost", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -226,7 +226,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("killed before any disk call leave all acknowledged writes, and of the others only the first in order", () =>
+  it.scopedLive("writers killed before any disk call leave all acknowledged writes, and of the others only the first ones in order", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

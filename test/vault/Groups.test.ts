@@ -75,11 +75,13 @@ const all = ({ store }: Opened) =>
     concurrency: "unbounded"
   })
 
-describe("a group commit on a disk that becomes full", () => {
+describe("a group commit (one fsync for the batches of several writers) on a disk that becomes full", () => {
   for (const [title, fillsAt] of [["its lines", isHistory], ["its files", isRecord]] as const) {
     for (const isFreed of [true, false]) {
       it.scopedLive(
-        `while it writes ${title} fails, and is not there after a reopening ${isFreed ? "with" : "without"} free space`,
+        `a group commit that fails while it writes ${title} has no effect after a reopening ${
+          isFreed ? "with" : "without"
+        } free space`,
         () =>
           Effect.gen(function*() {
             const root = yield* place
@@ -103,7 +105,7 @@ describe("a group commit on a disk that becomes full", () => {
     }
   }
 
-  it.scopedLive("is not completed by another process that has already read its lines, and forgets nothing", () =>
+  it.scopedLive("a failed group commit is not completed by another process that has read its lines, and forgets no record", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -141,7 +143,7 @@ describe("a file of a group commit that is edited by hand", () => {
       ["while the first record's file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
-    it.scopedLive(`${title} keeps the edit, as a revision`, () =>
+    it.scopedLive(`an edit made ${title} is kept as a revision`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -184,7 +186,7 @@ describe("a group commit that falls back to single writes because one file canno
       "goes"
     ]] as const
   ) {
-    it.scopedLive(`tells every writer its own outcome, also if one then ${title}`, () =>
+    it.scopedLive(`every writer gets the outcome of its own write, also if one of the writers then ${title}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -260,7 +262,7 @@ describe("a put", () => {
       }
     }))
 
-  it.scopedLive("is acknowledged and kept if the scope of the vault closes during any of its disk calls", () =>
+  it.scopedLive("a put is acknowledged and kept if the scope of the vault closes during any of its disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         const root = yield* place
@@ -289,7 +291,7 @@ describe("a put", () => {
 })
 
 describe("the fiber that leads a group commit", () => {
-  it.scopedLive("has the span and log annotations of the vault's opening, not those of the first writer", () =>
+  it.scopedLive("the leading fiber has the span and log annotations of the vault's opening, not those of the first writer", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seen: Array<readonly [span: string | undefined, notes: ReadonlyArray<string>]> = []

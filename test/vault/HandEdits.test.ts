@@ -47,7 +47,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("an edit by hand", () => {
   law(
-    "becomes the next revision, of origin file and trust 2, and the old text stays in the history",
+    "an edit by hand becomes the next revision, of origin file and trust 2, and the old text stays in the history",
     ({ read, root, store, vault, write }) =>
       Effect.gen(function*() {
         write(at, read(at).replace("the first", "the second"))
@@ -68,7 +68,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "cannot change hash, revision, trust or origin",
+    "an edit by hand cannot change hash, revision, trust or origin",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const claims = `origin: instructions\ntrust: 0\nrevision: 99\nupdatedAt: 2001-01-01T00:00:00Z\nhash: ${
@@ -110,7 +110,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand that makes the file unreadable is reported while the last good revision is served, and its correction is the next one",
+    "an edit by hand that makes a file unreadable is reported, the last good revision stays, and a correction becomes the next one",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -142,7 +142,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "is seen by the next poll, whether the file is overwritten, replaced by a rename or deleted",
+    "an edit by hand is read at the next poll, whether the file is overwritten, replaced by a rename or deleted",
     ({ read, root, write }) =>
       Effect.gen(function*() {
         const { store } = yield* opened(root, { poll: 20 })
@@ -157,7 +157,7 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("may use Windows line ends", ({ store, vault, write }) =>
+  law("an edit by hand may use Windows line ends", ({ store, vault, write }) =>
     Effect.gen(function*() {
       const note = id("windows")
       write(`global/${note}.md`, text(`id: ${note}\nkind: reference\nsummary: s`, "a\nb").replaceAll("\n", "\r\n"))
@@ -170,7 +170,7 @@ describe("an edit by hand", () => {
       )
     }))
 
-  law("made by git is seen and counted as a revision", ({ read, root, store, vault }) =>
+  law("an edit by git is read and counted as a revision", ({ read, root, store, vault }) =>
     Effect.gen(function*() {
       const git = (...args: ReadonlyArray<string>) =>
         execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false", ...args], {
@@ -219,7 +219,7 @@ describe("a copy of a record's file at another path", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy of a record's file at another path that belongs to ${name} is no record, and is left as it is`,
+      `a copy of a record's file at another path that belongs to ${name} is not a record, and is left as it is`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)
@@ -243,7 +243,7 @@ describe("a copy of a record's file at another path", () => {
   }
 
   law(
-    "is the record again when its folder is renamed back",
+    "a file whose folder is renamed back is the record again",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)

@@ -54,7 +54,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
-  it.scopedLive("does not list a new record as forgotten if it is read before the other process's files are", () =>
+  it.scopedLive("the history does not list a new record of another process as forgotten when it is read before that record's file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -74,7 +74,7 @@ describe("the history of a vault", () => {
     }))
 
   law(
-    "loses at most one revision and no record if one bit of a line is flipped, be it the first line",
+    "one flipped bit in any line loses at most one revision and no record",
     (root) =>
       Effect.gen(function*() {
         const whole = fs.readFileSync(file(root))
@@ -95,7 +95,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "the history of a vault that is deleted while the vault is open costs earlier revisions only; records can still be changed",
+    "a history that is deleted while the vault is open loses earlier revisions only, and records can still be changed",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -110,7 +110,7 @@ describe("the history of a vault", () => {
       })
   )
 
-  law("continues after a half line that a crash left", (root) =>
+  law("a history with half a line from a crash is continued", (root) =>
     Effect.gen(function*() {
       const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
       fs.appendFileSync(file(root), line.slice(0, 200))
@@ -124,7 +124,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(yield* revisions(store), 7)
     }))
 
-  it.scopedLive("of an open vault that loses a damaged tombstone to a compaction keeps the record among the forgotten ones", () =>
+  it.scopedLive("a record whose damaged tombstone is dropped by a compaction of the open vault stays among the forgotten ones", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["gone 1"])
     }))
 
-  it.scopedLive("of another process whose new file was removed before this process looked lists the record as forgotten", () =>
+  it.scopedLive("a record of another process whose file was removed before this process scanned it is listed as forgotten", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -161,7 +161,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("continues its batch numbers after a compaction, and refuses a line of a writer that read it before", () =>
+  it.scoped("batch numbers continue after a compaction, and a line of a writer that read the history before is refused", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -190,7 +190,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("is not replaced by a compaction while a writer without the lock appends; the next compaction keeps that line", () =>
+  it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the next one keeps that line", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -218,7 +218,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("reports a new generation until it has read a rewritten file to its end", () =>
+  it.scopedLive("generation changes until a rewritten history has been read to its end", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -244,7 +244,7 @@ describe("the history of a vault", () => {
       assert.isFalse(yield* theirs.isReplaced)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("is read again after it was rewritten under the same inode number", () =>
+  it.scoped("a history that was rewritten under the same inode number is read again", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -268,7 +268,7 @@ describe("the history of a vault", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "is read from the snapshot's position, and as a whole once a line proves damaged, so that no revision is lost",
+    "the history is read from the snapshot's position, and as a whole once a line is damaged, so that no revision is lost",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -290,7 +290,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "overrules a snapshot that is newer than a history restored from a backup",
+    "a history restored from a backup is used instead of a snapshot that is newer",
     (root) =>
       Effect.gen(function*() {
         const snapshot = path.join(root, ".effect-memory/snapshot")
@@ -314,7 +314,7 @@ describe("the history of a vault", () => {
         for (const id of ids("then")) assert.lengthOf(yield* store.history(ada, id), 2)
       })
   )
-  it.scoped("contains nothing of a batch that was rolled back, even after later batches", () =>
+  it.scoped("a batch that was rolled back is not in the history, even after later batches", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -327,7 +327,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("contains nothing of a batch that a crash cut in two, even after later batches", () =>
+  it.scoped("a batch that a crash cut in two is not in the history, even after later batches", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -350,7 +350,7 @@ describe("the history of a vault", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("keeps another writer's batch at the position at which a stalled writer meant to append", () =>
+  it.scoped("another writer's batch at the position at which a stalled writer meant to append is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -366,7 +366,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("never returns another record's line for a position that was read before a rewrite", () =>
+  it.scoped("a position that was read before a rewrite never returns another record's line", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -383,7 +383,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("is forced to disk before a record's file is replaced, and marks files as landed only after their own fsync", () =>
+  it.scopedLive("the history is synced before a record's file is replaced, and marks files as written only after their own fsync", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

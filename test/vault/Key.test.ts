@@ -53,7 +53,7 @@ const old = (root: string) =>
   })
 const turned = (key: string) => (key.startsWith("0") ? "1" : "0") + key.slice(1)
 
-describe("the key of a vault", () => {
+describe("the key of a vault, with which it signs its records", () => {
   for (const damaged of [manifest, copy]) {
     const name = path.basename(damaged(""))
     const ways: Readonly<Record<string, (text: string) => string | undefined>> = {
@@ -64,7 +64,7 @@ describe("the key of a vault", () => {
       "an array": () => "[1]"
     }
     for (const [way, damage] of Object.entries(ways)) {
-      it.scopedLive(`is read from the other file if ${name} is ${way}, and that file is repaired`, () =>
+      it.scopedLive(`the key is read from the other file if ${name} is ${way}, and that file is repaired`, () =>
         Effect.gen(function*() {
           const root = yield* filled
           const whole = fs.readFileSync(damaged(root), "utf8")
@@ -76,7 +76,7 @@ describe("the key of a vault", () => {
         }))
     }
 
-    it.scopedLive(`is unchanged if any one bit of ${name} is flipped`, () =>
+    it.scopedLive(`the key is unchanged if any one bit of ${name} is flipped`, () =>
       Effect.gen(function*() {
         const root = yield* filled
         const whole = fs.readFileSync(damaged(root), "utf8")
@@ -90,7 +90,7 @@ describe("the key of a vault", () => {
       }))
   }
 
-  it.scopedLive("is read from the copy if there is a folder in place of vault.json", () =>
+  it.scopedLive("the key is read from the copy if there is a folder in place of vault.json", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(manifest(root))
@@ -118,7 +118,7 @@ describe("the key of a vault", () => {
       yield* refused(root)
     }))
 
-  it.scopedLive("missing from both files prevents opening, and no file is changed", () =>
+  it.scopedLive("a key missing from both files prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       for (const text of [undefined, "", "{\"version\":1,"]) {
         const root = yield* filled
@@ -130,14 +130,14 @@ describe("the key of a vault", () => {
       }
     }))
 
-  it.scopedLive("replaced in both files by that of another vault prevents opening, and no file is changed", () =>
+  it.scopedLive("a key replaced in both files by that of another vault prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       const [root, other] = [yield* filled, yield* filled]
       for (const name of ["vault.json", "vault.copy.json"]) fs.copyFileSync(hidden(other, name), hidden(root, name))
       yield* refused(root)
     }))
 
-  it.scopedLive("replaced in one file by that of another vault is restored to the one that sealed the records", () =>
+  it.scopedLive("a key replaced in one file by that of another vault is restored to the one that signed the records", () =>
     Effect.gen(function*() {
       for (const name of ["vault.json", "vault.copy.json"]) {
         const [root, other] = [yield* filled, yield* filled]
@@ -147,7 +147,7 @@ describe("the key of a vault", () => {
       }
     }))
 
-  it.scopedLive("deliberately given up is generated anew, and the history and all records remain", () =>
+  it.scopedLive("a new key is generated if a person writes `new` in its place, and the history and all records remain", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
@@ -164,7 +164,7 @@ describe("the key of a vault", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("the key of a clone without the hidden folder is generated once and then kept, although no seal is valid", () =>
+  it.scopedLive("the key of a clone without the hidden folder is generated once and then kept, although no signature is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })
@@ -173,7 +173,7 @@ describe("the key of a vault", () => {
       assert.deepStrictEqual(yield* state(root), file)
     }))
 
-  it.scopedLive("is kept if every record was edited by hand", () =>
+  it.scopedLive("the key is kept if every record was edited by hand", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const later = Date.now() / 1_000 + 60
@@ -186,7 +186,7 @@ describe("the key of a vault", () => {
       yield* put(store, draft("sealed"))
     }))
 
-  it.scopedLive("is generated for a folder whose creation was cut off before it had one", () =>
+  it.scopedLive("the key is generated for a folder whose creation as a vault was interrupted before it had a key", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(hidden(root))

@@ -15,7 +15,7 @@ const epochOf = (root: string) => Number(/"epoch":(\d+)/.exec(fs.readFileSync(hi
 
 describe("a writer killed at any moment", () => {
   it.scopedLive(
-    "keeps every acknowledged write and each batch whole or not at all, and no purged record returns",
+    "every acknowledged write is kept and each batch whole or not at all, and no purged record returns",
     () =>
       survives({
         rounds: times(2, isLong ? 3_000 : 120),
@@ -47,7 +47,7 @@ describe("a writer killed at any moment", () => {
 
 describe("a process that attaches vectors and is killed at any moment", () => {
   it.scopedLive(
-    "keeps every acknowledged vector, and stores no wrong one",
+    "every acknowledged vector is kept, and no wrong vector is stored",
     () =>
       eachVault(times(2, isLong ? 500 : 50), (first, rounds) =>
         Effect.gen(function*() {

@@ -56,7 +56,7 @@ const add = (graph: GraphMemory.Service, name: string, body = "") =>
 const types = (graph: GraphMemory.Service, name: string) =>
   Effect.map(graph.relationships(ada, id(name)), (all) => all.map(({ type, weight }) => [type, weight]))
 
-describe("files of kinds in a vault", () => {
+describe("files of records of built-in kinds in a vault", () => {
   law(
     "an entity is a page with its name, its type, and its relations as [[links]]",
     ({ graph, read }) =>
@@ -115,7 +115,7 @@ describe("files of kinds in a vault", () => {
   )
 
   law(
-    "deleting the file of an entity removes its relations from every traversal",
+    "an entity whose file is deleted no longer has relations in any graph traversal",
     ({ graph, store, vault }) =>
       Effect.gen(function*() {
         for (const name of ["Ada", "Charles", "Mary"]) yield* add(graph, name)
@@ -129,7 +129,7 @@ describe("files of kinds in a vault", () => {
   )
 
   law(
-    "refreshAttributes of a note edited by hand derives its attributes from the new text",
+    "refreshAttributes of a note edited by hand derives attributes from the new text",
     ({ edit, issues, store }) =>
       Effect.gen(function*() {
         const notes = yield* Effect.provideService(AgenticMemory.make, MemoryStore, store)

@@ -39,13 +39,13 @@ const readsOfOpening = (count: number) =>
   })
 
 describe("a vault with tombstones", () => {
-  it.scoped("reads the history as often on opening with 150 tombstones as with 50", () =>
+  it.scoped("opening reads the history as often with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`erases them by compaction once their time is up, ${closed ? "after a reopening" : "in the process that wrote them"}`, () =>
+    it.scoped(`compaction erases old tombstones, ${closed ? "after a reopening" : "in the process that wrote them"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000
@@ -73,7 +73,7 @@ describe("a vault with tombstones", () => {
   }
 })
 
-it.scoped("erases an expired record even if its file was deleted while the history could not be written", () =>
+it.scoped("an expired record is erased even if its file was deleted while the history could not be written", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

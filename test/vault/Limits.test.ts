@@ -11,7 +11,7 @@ const bob = Viewer.make({ agentId: "Bob" })
 const draft = { scope: { agentId: "Bob" }, kind: "reference", body: "tea" }
 
 describe("a record's file", () => {
-  it.scopedLive("keeps a summary and tags with the Unicode line separators U+2028 and U+2029", () =>
+  it.scopedLive("a summary and tags with the Unicode line separators U+2028 and U+2029 are kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       const summary = "a\u2028---\u2028b"
@@ -27,7 +27,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual(found?.tags, tags)
     }))
 
-  it.scopedLive("is not written if its frontmatter would be too large, and put fails with invalid_draft", () =>
+  it.scopedLive("a record whose frontmatter would be too large is not written, and put fails with invalid_draft", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const error = yield* Effect.flip(store.put(bob, [{ ...draft, metadata: { k: "y".repeat(300_000) } }]))
@@ -35,7 +35,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual((yield* store.list(bob, {})).items, [])
     }))
 
-  it.scopedLive("a record's file in a subfolder that someone made in a scope's folder belongs to that scope", () =>
+  it.scopedLive("a file in a subfolder that a person made in a scope's folder belongs to that scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, "users/ada/journal"), { recursive: true })

@@ -113,7 +113,7 @@ const openedBy = (root: string) => {
 }
 
 describe("the lock of a vault", () => {
-  it.scoped("left behind by a dead process is taken after its timeout, and not before", () =>
+  it.scoped("a lock left by a dead process is taken after its timeout, and not before", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -132,7 +132,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("lost by a stalled holder is neither held nor released by it", () =>
+  it.scoped("a lock that a stalled holder has lost is neither held nor released by that holder", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [sleeper, thief] = [yield* lockOf(root, "equal"), yield* lockOf(root, "equal")]
@@ -150,7 +150,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("is kept by its heartbeat, however long the work takes", () =>
+  it.scoped("a lock is kept by its heartbeat, however long the work takes", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { looks, platform } = counting(root)
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("has a heartbeat whenever it is held: soon after another session, after a pause, and after its scope ended", () =>
+  it.scoped("a held lock has a heartbeat at any time: soon after another session, after a pause, and after its scope ended", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -209,7 +209,7 @@ describe("the lock of a vault", () => {
 
   for (const hasOneName of [false, true]) {
     const where = hasOneName ? "a file has one name" : "a file has two names"
-    it.scoped(`is released after the heartbeat being written is complete, where ${where}`, () =>
+    it.scoped(`the lock is released after the heartbeat that is being written is complete, where ${where}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("leaves no open file and no heartbeat if its release dies, and can be taken once it is stale", () =>
+  it.scoped("a release that dies leaves no open file and no heartbeat, and the lock can be taken once it is stale", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -263,7 +263,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(yield* Fiber.join(next))
     }))
 
-  it.scoped("leaves no file open if the owner of the lock file cannot be determined, and a file has one name", () =>
+  it.scoped("no file is left open if the inode of the lock file cannot be determined, and a file has one name", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -281,7 +281,7 @@ describe("the lock of a vault", () => {
       assert.strictEqual(open.count(), 0)
     }))
 
-  it.scoped("the lock of a vault of a dead process is taken even by a process that looks again only after its own timeout", () =>
+  it.scoped("the lock of a dead process is taken even by a process that looks at it only after its own timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -295,7 +295,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
-  it.scopedLive("the lock of a vault that two processes find stale is taken by one, and the other puts back what it moved by mistake", () =>
+  it.scopedLive("a stale lock that two processes find is taken by one, and the other puts back the lock that it moved by mistake", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -343,7 +343,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scopedLive("held by a live process makes others fail with unavailable after their timeout", () =>
+  it.scopedLive("a lock held by a live process makes others fail with unavailable after their timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const lock = Effect.provide(VaultFileSystem.make(root), NodeContext.layer).pipe(
@@ -354,7 +354,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
 
-  it.scoped("is not given up on by a process whose every disk call takes longer than its timeout", () =>
+  it.scoped("a process whose every disk call takes longer than its timeout does not give up waiting for the lock", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -375,7 +375,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
     }))
 
-  it.scoped("the lock of a vault that changes holders again and again is waited for beyond the timeout", () =>
+  it.scoped("a process waits beyond the timeout for a lock that changes holders again and again", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const seen = counting(root)

@@ -183,7 +183,7 @@ const law = (
   )
 
 describe("a folder of unusual notes", () => {
-  law("has one record per file with what its author wrote", (vault) =>
+  law("each file is one record with what its author wrote", (vault) =>
     Effect.gen(function*() {
       const records = yield* all(vault)
       assert.strictEqual(records.size, Object.keys(notes).length)
@@ -202,7 +202,7 @@ describe("a folder of unusual notes", () => {
       for (const { error } of issues) assert.isAtMost(error.message.length, 300)
     }))
 
-  it.scopedLive("is byte for byte the same after it was opened, searched, refreshed and closed twice, and so are its records", () =>
+  it.scopedLive("files and records are unchanged after the vault was opened, searched, refreshed and closed twice", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = bytes(root)
@@ -221,14 +221,14 @@ describe("a folder of unusual notes", () => {
       assert.deepStrictEqual(bytes(root), before)
     }))
 
-  law("is searched to the end of its longest note", ({ store }) =>
+  law("the longest note is searched to its end", ({ store }) =>
     Effect.gen(function*() {
       const { hits } = yield* store.search(system, { text: "quincunx" })
       assert.deepStrictEqual(hits.map(({ record }) => record.id), [idOf("bodies/long.md")])
     }))
 
   law(
-    "accepts an update of each note, except of those that were read only in part, and keeps their text",
+    "each note accepts an update and keeps its text, except notes of which only a part could be read",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -263,7 +263,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  law("can be copied into an in-memory store", (vault) =>
+  law("all notes can be copied into an in-memory store", (vault) =>
     Effect.gen(function*() {
       const copy = yield* MemoryStore.MemoryStore
       const { items } = yield* vault.store.list(system, { limit: 1_000 })
@@ -281,7 +281,7 @@ describe("a folder of unusual notes", () => {
       )
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  law("can be filtered by the properties of its notes", ({ store, root, vault }) =>
+  law("notes can be filtered by their properties", ({ store, root, vault }) =>
     Effect.gen(function*() {
       fs.writeFileSync(path.join(root, "one.md"), matter("status: open\nrating: 5\nauthor: {name: Ada}"))
       fs.writeFileSync(path.join(root, "two.md"), matter("status: done\nrating: 3"))
@@ -294,7 +294,7 @@ describe("a folder of unusual notes", () => {
       assert.deepStrictEqual(yield* where({ "metadata.mood": { eq: "sunny" } }), ["windows"])
     }))
 
-  it.scopedLive("has an update of metadata written to the note's properties in place, and removed properties deleted", () =>
+  it.scopedLive("an update of metadata changes the note's properties in place, and deletes removed ones", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")
@@ -339,7 +339,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("shows no viewer a note that was put among the Internal records", () =>
+  it.scopedLive("no viewer sees a note that was put into the folder of Internal records (the library's own rows)", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outbox = path.join(root, ".effect-memory/outbox")
@@ -354,7 +354,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("shows nobody a copy of a record's file under another name, whether or not its frontmatter is valid", () =>
+  it.scopedLive("no viewer sees a copy of a record's file under another name, whether or not its frontmatter is valid", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

@@ -41,9 +41,9 @@ const onceEach = (store: Service, acknowledged: ReadonlyArray<string>) =>
     return count
   })
 
-describe("an outbox in a vault killed at any moment", () => {
+describe("an outbox (queue of messages from which memories are extracted) in a vault killed at any moment", () => {
   it.scopedLive(
-    "extracts every acknowledged message of every tenant exactly once, and leaves none waiting",
+    "every acknowledged message of every tenant is extracted exactly once, and none stays in the queue",
     () =>
       eachVault(times(2, isLong ? 1_000 : 50), (first, rounds) =>
         Effect.gen(function*() {
@@ -87,7 +87,7 @@ describe("an outbox in a vault killed at any moment", () => {
 describe("two outboxes in two processes on one vault and the same conversations", () => {
   for (const extractor of ["pipeline", "ingest"]) {
     it.scopedLive(
-      `${extractor}: lose no message and extract none twice`,
+      `${extractor}: no message is lost, and none is extracted twice`,
       () =>
         Effect.gen(function*() {
           const root = yield* place
@@ -148,7 +148,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
         assert.deepStrictEqual(where(root), [])
       }))
 
-  law("removes every waiting message from disk if no outbox runs", (store) =>
+  law("forgetAll removes every queued message from disk if no outbox runs", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(store, model(() => down))
       yield* outbox.append(ada, "s", users(word, `${word} `.repeat(30_000)))
@@ -156,7 +156,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       yield* outbox.append(Viewer.make({ userId: "ada", agentId: "coach" }), "s", users(word))
     }))
 
-  law("removes every planned write from disk", (store) =>
+  law("forgetAll removes from disk every write that was planned but not made", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(refusing(store, (batch) => writes(batch) ? down : undefined), model())
       yield* outbox.append(ada, "s", users(word))
@@ -164,15 +164,18 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.include(yield* rows(store), "plan")
     }))
 
-  law("removes every parked message from disk", (store) =>
-    Effect.gen(function*() {
-      const outbox = yield* boxOf(store, model(() => refused))
-      yield* outbox.append(ada, "s", users(word))
-      yield* outbox.flush
-      assert.lengthOf(yield* outbox.parked, 1)
-    }))
+  law(
+    "forgetAll removes from disk every message that was set aside after it failed",
+    (store) =>
+      Effect.gen(function*() {
+        const outbox = yield* boxOf(store, model(() => refused))
+        yield* outbox.append(ada, "s", users(word))
+        yield* outbox.flush
+        assert.lengthOf(yield* outbox.parked, 1)
+      })
+  )
 
-  it.scopedLive("during an extraction discards what the model then returns, and the conversation continues", () =>
+  it.scopedLive("forgetAll during an extraction discards what the model then returns, and the conversation continues", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -202,7 +205,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("forgetAll with purge in a vault with an outbox by an agent leaves the messages of its users and visitors, which it does not see", () =>
+  it.scopedLive("forgetAll by an agent leaves the messages of its users and visitors, which the agent does not see", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -218,7 +221,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("removes messages of the viewer's and narrower scopes only, and with a limit all of them or none", () =>
+  it.scopedLive("forgetAll removes messages of the viewer's and narrower scopes only, and with a limit all of them or none", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

@@ -5,9 +5,9 @@ import { program, times } from "./Program.ts"
 
 const Line = Schema.Struct({ turns: Schema.Int, waiting: Schema.Int, alive: Schema.Int })
 
-describe("a drained outbox", () => {
+describe("an outbox (queue of messages from which memories are extracted) that has become empty", () => {
   it.scopedLive(
-    "keeps no more of the heap alive after four times as many turns",
+    "the outbox uses no more heap after four times as many conversation turns",
     () =>
       Effect.gen(function*() {
         const turns = times(250, 5_000)

@@ -17,7 +17,7 @@ const viewer = Viewer.make({ agentId: "Bob" })
 
 describe("a writer that stalls at any moment", () => {
   it.scopedLive(
-    "loses its lock to the next writer, and no acknowledged write of either is lost",
+    "the writer loses its lock to the next writer, and no acknowledged write of either is lost",
     () =>
       Effect.gen(function*() {
         const root = yield* place

@@ -119,9 +119,9 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
       })
     }))
 
-describe("data of kinds in a vault", () => {
+describe("data of built-in kinds in a vault", () => {
   law(
-    "is frontmatter under its field names, and the text is the body of the page",
+    "data is frontmatter under its field names, and the text is the body of the page",
     ({ page }) =>
       Effect.sync(() => {
         for (
@@ -163,7 +163,7 @@ describe("data of kinds in a vault", () => {
   )
 
   law(
-    "can be edited by hand in the body or under `value`, and a page with a wrong key is no entry until it is corrected",
+    "data can be edited by hand in the body or under `value`, and a page with a wrong key is no entry until it is corrected",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -181,7 +181,7 @@ describe("data of kinds in a vault", () => {
   )
 
   law(
-    "edited by hand is the basis of later changes",
+    "data edited by hand is the basis of later changes",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")
@@ -240,7 +240,7 @@ describe("data of kinds in a vault", () => {
       })
   )
 
-  it.scopedLive("is the same after a restart, with audit trail and history", () =>
+  it.scopedLive("data is the same after a restart, with audit trail and history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = ({ beliefs, core, facts, knowledge, procedures, resources, settings, tasks }: Kinds) =>
@@ -266,7 +266,7 @@ describe("data of kinds in a vault", () => {
       assert.deepEqual(yield* Effect.flatMap(kinds(store), told), before)
     }))
 
-  it.scopedLive("counts every execution and has one entry per key when two processes write", () =>
+  it.scopedLive("every execution is counted and each key has one entry when two processes write", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, two] = yield* Effect.all([opened(root), opened(root)])

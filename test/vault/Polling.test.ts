@@ -42,7 +42,7 @@ const polled = Effect.gen(function*() {
 }).pipe(Effect.provide(NodeContext.layer))
 
 describe("a vault whose scan of all files takes long", () => {
-  it.scoped("a vault with long scans that is called every second spends a tenth of the time on scans", () =>
+  it.scoped("a vault that is called every second spends a tenth of the time on scans", () =>
     Effect.gen(function*() {
       const { called, during } = yield* polled
       const looks = yield* during(400, called)
@@ -50,7 +50,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.isAtLeast(looks * takes, 32)
     }))
 
-  it.scoped("a vault with long scans that has a subscriber but no calls spends a hundredth of the time on scans", () =>
+  it.scoped("a vault with a subscriber but no calls spends a hundredth of the time on scans", () =>
     Effect.gen(function*() {
       const { during, listening } = yield* polled
       yield* listening
@@ -60,7 +60,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.isAtLeast(looks * takes, 16)
     }))
 
-  it.scoped("a vault with long scans that is unused is not scanned, and the first call afterwards scans it", () =>
+  it.scoped("a vault that is unused is not scanned, and the first call afterwards scans it", () =>
     Effect.gen(function*() {
       const { called, during } = yield* polled
       assert.isAtMost(yield* during(100), 2)
@@ -69,7 +69,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.strictEqual(yield* during(takes), 1, "the first call afterwards looks")
     }))
 
-  it.scoped("a vault with long scans that was only subscribed to is scanned within ten scan durations after a call", () =>
+  it.scoped("a vault that only had a subscriber is scanned within ten scan durations after a call", () =>
     Effect.gen(function*() {
       const { called, during, listening } = yield* polled
       yield* listening

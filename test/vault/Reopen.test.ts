@@ -74,7 +74,7 @@ const age = (root: string) => {
 const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
 describe("a reopened vault", () => {
-  it.scoped("has byte for byte equal files after two runs with one clock and one seed", () =>
+  it.scoped("two runs with one clock and one seed result in byte for byte equal files", () =>
     Effect.gen(function*() {
       const run = Effect.suspend(() =>
         Effect.gen(function*() {
@@ -98,7 +98,7 @@ describe("a reopened vault", () => {
       assert.deepStrictEqual(yield* run, first)
     }))
 
-  it.scopedLive("has the same state with its snapshot as from its files alone", () =>
+  it.scopedLive("a vault opened with its snapshot has the same state as one opened from its files alone", () =>
     Effect.gen(function*() {
       const root = yield* place
       const open = yield* Effect.scoped(Effect.gen(function*() {
@@ -117,7 +117,7 @@ describe("a reopened vault", () => {
       assert.strictEqual(yield* state(root), open)
     }))
 
-  it.scopedLive("uses the index of its snapshot, updated by files that were edited, added and deleted since", () =>
+  it.scopedLive("the index of the snapshot is used, and updated by files that were edited, added and deleted since", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -138,7 +138,7 @@ describe("a reopened vault", () => {
     }))
 
   it.scopedLive(
-    "ignores a snapshot that is truncated, has a flipped bit, or belongs to another vault or version",
+    "a snapshot that is truncated, has a flipped bit, or belongs to another vault or version is ignored",
     () =>
       Effect.gen(function*() {
         const [root, other] = [yield* place, yield* place]
@@ -193,7 +193,7 @@ describe("a reopened vault", () => {
       })
   )
 
-  it.scopedLive("deduplicates by the kinds that are provided, not by those of the snapshot", () =>
+  it.scopedLive("duplicates are found by the kinds that are configured now, not by those at the time of the snapshot", () =>
     Effect.gen(function*() {
       const root = yield* place
       const say = Effect.scoped(Effect.gen(function*() {
@@ -208,7 +208,7 @@ describe("a reopened vault", () => {
     }))
 
   for (const name of ["snapshot", "journal.json", "lock"]) {
-    it.scopedLive(`has the same state if ${name} is truncated, forged or not text`, () =>
+    it.scopedLive(`the state is the same if ${name} is truncated, forged or not text`, () =>
       Effect.gen(function*() {
         const root = yield* place
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -245,7 +245,7 @@ describe("a reopened vault", () => {
       }))
   }
 
-  it.scopedLive("a reopened vault of a newer format fails with unsupported, and no file is changed", () =>
+  it.scopedLive("a vault of a newer format fails to open with unsupported, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -262,7 +262,7 @@ describe("a reopened vault", () => {
       assert.deepStrictEqual(all(), before)
     }))
 
-  it.scopedLive("a reopened vault without its .effect-memory folder has every record, with origin file and trust 2", () =>
+  it.scopedLive("a vault without its .effect-memory folder has every record, with origin file and trust 2", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

@@ -23,8 +23,8 @@ const rest = (vault: Markdown.VaultService) =>
     { discard: true }
   )
 
-describe("a vault that has stopped polling", () => {
-  it.scoped("answers the first call with the edits that were made by hand meanwhile", () =>
+describe("a vault that has stopped polling, since it was not used", () => {
+  it.scoped("the first call returns the edits that were made by hand meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })
@@ -38,7 +38,7 @@ describe("a vault that has stopped polling", () => {
       assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
     }))
 
-  it.scoped("publishes an edit to a new subscriber once it is refreshed", () =>
+  it.scoped("an edit is published to a new subscriber once refresh is called", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

@@ -33,7 +33,7 @@ const settled = Effect.gen(function*() {
 })
 
 describe("a file whose bytes changed but not its size, times and inode", () => {
-  it.scopedLive("is updated from its present text, and the next update works too", () =>
+  it.scopedLive("a record is updated from the present text of its file, and the next update works too", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       yield* store.update(ada, record.id, { tags: ["hot"] })
@@ -43,7 +43,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
       assert.include(Object.values(files(root)).join(), "white tea")
     }))
 
-  it.scopedLive("is deleted when its record is forgotten", () =>
+  it.scopedLive("the file is deleted when its record is forgotten", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       assert.deepStrictEqual(yield* store.forget(ada, [record.id]), [true])
@@ -51,7 +51,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
       assert.deepStrictEqual(files(root), {})
     }))
 
-  it.scopedLive("is deleted when its record is purged, and nothing of it is left", () =>
+  it.scopedLive("the file is deleted when its record is purged, and nothing of it is left", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       assert.deepStrictEqual(yield* store.forget(ada, [record.id], { purge: true }), [true])
@@ -60,7 +60,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
       assert.deepStrictEqual(yield* store.history(ada, record.id), [])
     }))
 
-  it.scopedLive("is noticed by a refresh, without a write", () =>
+  it.scopedLive("the change is noticed by a refresh, without a write", () =>
     Effect.gen(function*() {
       const { store, vault } = yield* settled
       yield* vault.refresh
@@ -69,7 +69,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
 })
 
 describe("the sample of files whose content each scan checks", () => {
-  it("is a hundredth of the files, and a hundred scans check every file", () => {
+  it("the sample is a hundredth of the files, and a hundred scans check every file", () => {
     for (const count of [0, 1, 99, 100, 101, 1_234]) {
       const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
       const sampling = VaultFile.makeSampling()
@@ -83,7 +83,7 @@ describe("the sample of files whose content each scan checks", () => {
     }
   })
 
-  it("starts at a position that depends on the clock, so that short-lived processes check different files", () => {
+  it("the sample starts at a position that depends on the clock, so that short-lived processes check different files", () => {
     const paths = Array.from({ length: 1_000 }, (_, n) => `${n}.md`)
     const firsts = Array.from({ length: 50 }, (_, n) => [...VaultFile.makeSampling().next(paths, n)][0])
     assert.strictEqual(new Set(firsts).size, 50)

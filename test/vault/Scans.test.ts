@@ -77,7 +77,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan of a vault that is in progress", () => {
-  it.scopedLive("shows a batch of another process as a whole, though a later write has read one of its files before", () =>
+  it.scopedLive("a batch of another process is read as a whole, although a later write has read one of its files before", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -91,7 +91,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Tea"])
     }))
 
-  it.scopedLive("shows a batch as a whole, though the history was compacted and another scan noticed it first", () =>
+  it.scopedLive("a batch is read as a whole, although the history was compacted and another scan noticed the batch first", () =>
     Effect.gen(function*() {
       const { both, compacted, file, fileOf, folder, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -110,7 +110,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("does not hide a record from deduplication by a writer of the same process", () =>
+  it.scopedLive("a scan in progress does not hide a record from deduplication by a writer of the same process", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate
@@ -133,7 +133,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.strictEqual(again?.record.id, tea.id)
     }))
 
-  it.scopedLive("a scan in progress that notices a compaction leaves no gap in a history that is being read", () =>
+  it.scopedLive("a scan that notices a compaction leaves no gap in a history that is being read", () =>
     Effect.gen(function*() {
       const { compacted, read, reader, right } = yield* twins
       read.arm((path) => path.endsWith("history"))
@@ -147,7 +147,7 @@ describe("a scan of a vault that is in progress", () => {
 })
 
 describe("a writer of a vault", () => {
-  it.scopedLive("a writer of a vault whose lock is taken before it writes starts again without an error for its caller", () =>
+  it.scopedLive("a writer whose lock is taken away before it writes starts again, without an error for its caller", () =>
     Effect.gen(function*() {
       const root = yield* place
       const history = `${root}/.effect-memory/history`

@@ -22,7 +22,7 @@ describe("something else than a file at the path of a vault's lock", () => {
     "a broken link": (at) => fs.symlinkSync("nowhere", at)
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`is removed like a stale lock: ${name}`, () =>
+    it.scopedLive(`${name} is removed like a stale lock`, () =>
       Effect.gen(function*() {
         const root = yield* place
         fs.mkdirSync(path.dirname(lock(root)))
@@ -37,7 +37,7 @@ describe("something else than a file at the path of a vault's lock", () => {
 })
 
 describe("a folder in place of a record's file", () => {
-  it.scopedLive("is reported as an issue, and the record is back when the file is", () =>
+  it.scopedLive("the folder is reported as an issue, and the record is back when its file is", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -94,7 +94,7 @@ const full = (fs: { isFull: boolean }) =>
   )
 
 describe("a vault on a full disk", () => {
-  it.scopedLive("refuses new records and still purges records, for every process", () =>
+  it.scopedLive("new records are refused and records can still be purged, by every process", () =>
     Effect.gen(function*() {
       const root = yield* place
       const fs = { isFull: false }

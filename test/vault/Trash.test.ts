@@ -45,7 +45,7 @@ const toFormat1 = (root: string) => {
 }
 
 describe("a forgotten record of a vault", () => {
-  it.scoped("is absent at once, listed as forgotten, and restorable with its history after restarts", () =>
+  it.scoped("the record is absent at once, listed as forgotten, and restorable with its history after restarts", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -69,7 +69,7 @@ describe("a forgotten record of a vault", () => {
         }))
     }))
 
-  it.scoped("is erased with its history once the trash duration is over, also by opening the vault", () =>
+  it.scoped("the record is erased with its history once the trash duration is over, also by opening the vault", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -88,7 +88,7 @@ describe("a forgotten record of a vault", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("a forgotten record of a vault that a release without trash forgot is erased by the next compaction", () =>
+  it.scoped("a record forgotten by a release without trash is erased by the next compaction", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -99,7 +99,7 @@ describe("a forgotten record of a vault", () => {
       assert.isFalse(fs.existsSync(path.join(root, ".effect-memory/revisions")))
     }))
 
-  it.scoped("a forgotten record of a vault whose file was deleted by hand is listed as forgotten, and no compaction erases it", () =>
+  it.scoped("a record whose file was deleted by hand is listed as forgotten, and no compaction erases it", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

@@ -78,8 +78,8 @@ const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>)
   }
 }
 
-describe("a vault yields to the event loop", () => {
-  it.scopedLive("while it reads its history, and shows the lines read so far", () =>
+describe("a vault that yields to the event loop during long work", () => {
+  it.scopedLive("reading the history yields, and shows the lines read so far", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       const most = yield* growth(history.news(true), history.records)
@@ -87,7 +87,7 @@ describe("a vault yields to the event loop", () => {
       assert.isAtMost(most, records / 2)
     }))
 
-  it.scopedLive("while it rewrites its history, with the same lines", () =>
+  it.scopedLive("rewriting the history yields, and results in the same lines", () =>
     Effect.gen(function*() {
       const { disk: fs, history } = yield* written
       yield* history.news(true)
@@ -101,7 +101,7 @@ describe("a vault yields to the event loop", () => {
       }
     }))
 
-  it.scopedLive("while it compares its first scan with the history, but not in later scans", () =>
+  it.scopedLive("the comparison of the first scan with the history yields, and that of later scans does not", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       yield* history.news(true)
@@ -120,7 +120,7 @@ describe("a vault yields to the event loop", () => {
       assert.strictEqual(yield* looking(false), 0)
     }))
 
-  it.scopedLive("while it searches for forgotten and expired records", () =>
+  it.scopedLive("the search for forgotten and expired records yields", () =>
     Effect.gen(function*() {
       const { disk: fs, history } = yield* written
       yield* history.news(true)
@@ -162,7 +162,7 @@ describe("the steps in which a snapshot is made", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("find the place of each entry, some thousand at a time", () => {
+  it("placed returns the position of each entry in the history, some thousand entries per step", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.placed(entries, places))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(places, (places) => SnapshotPart.placed(entries, places)).most, 4_096)
@@ -172,7 +172,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("divide the entries into parts in order, and omit none", () => {
+  it("groupsOf divides the entries into parts in order, and omits none", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -189,7 +189,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("join and sign bytes a megabyte at a time, with the same result as at once", () => {
+  it("joining concatenates and signs bytes a megabyte per step, with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -51,7 +51,7 @@ const filled = Effect.gen(function*() {
 })
 
 describe("vectors of a vault", () => {
-  it.scopedLive("survive reopening, in files that only their owner can read and git ignores", () =>
+  it.scopedLive("vectors are kept across reopening, in files that only their owner can read and git ignores", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -62,7 +62,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".effect-memory/.gitignore"), "utf8"), "*\n")
     }))
 
-  it.scopedLive("attached by several processes at once are stored once each and seen by all", () =>
+  it.scopedLive("vectors attached by several processes at once are stored once each and read by all", () =>
     Effect.gen(function*() {
       const root = yield* place
       const all = yield* Effect.all([opened(root), opened(root), opened(root)])
@@ -89,7 +89,7 @@ describe("vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("attached at once with two different dimensions are refused in one call and stored from the other", () =>
+  it.scopedLive("vectors attached at once with two different dimensions are refused in one call and stored from the other", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
@@ -103,7 +103,7 @@ describe("vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "vectors of a vault in a file that is truncated, corrupt, foreign or empty are ignored and computed again",
+    "vectors in a file that is truncated, damaged, of another model or empty are ignored and computed again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -205,7 +205,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("vectors of texts that were edited are erased by compaction once most vectors are unused", () =>
+  it.scopedLive("vectors of edited texts are erased by compaction once most vectors are unused", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -248,7 +248,7 @@ describe("vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("vectors of a vault in an earlier version's shared file are used by exactly those tenants that have the text", () =>
+  it.scopedLive("vectors in the shared file of an earlier version are used by exactly those tenants that have the text", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("vectors of a vault in an earlier version's shared file are erased with their text, even if they were never read", () =>
+  it.scopedLive("vectors in the shared file of an earlier version are erased with their text, even if they were never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)
@@ -284,7 +284,7 @@ describe("vectors of a vault", () => {
       assert.deepStrictEqual(yield* known(store, "default"), [true, true, true, false])
     }))
 
-  it.scopedLive("are not read, written or erased through a symbolic link", () =>
+  it.scopedLive("vectors are not read, written or erased through a symbolic link", () =>
     Effect.gen(function*() {
       const template = yield* filled
       for (const linked of ["folder", "file"] as const) {

@@ -27,7 +27,7 @@ const watching = (watch: FileSystem.FileSystem["watch"]) =>
 const watchers = Effect.sync(() => process.getActiveResourcesInfo().filter((name) => name === "FSEventWrap").length)
 
 describe("a vault that watches its folder", () => {
-  it.scopedLive("sees a write of another process at once and as a whole, however long the poll interval", () =>
+  it.scopedLive("a write of another process is read at once and as a whole, however long the poll interval", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, never)
@@ -49,7 +49,7 @@ describe("a vault that watches its folder", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("uses a watch event only as a hint to scan, and ignores the details of the event", () =>
+  it.scopedLive("a watch event only causes a scan, and its details are ignored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()
@@ -83,7 +83,7 @@ describe("a vault that watches its folder", () => {
     "stops being watched": () => Stream.empty
   }
   for (const [name, watch] of Object.entries(unwatched)) {
-    it.scopedLive(`a vault whose folder ${name} polls instead, and logs no more than a debug line`, () =>
+    it.scopedLive(`a vault whose folder ${name} is polled instead, with no more than a debug line in the log`, () =>
       Effect.gen(function*() {
         const said: Array<string> = []
         const logger = Logger.make(({ logLevel }) => void said.push(logLevel._tag))
@@ -102,7 +102,7 @@ describe("a vault that watches its folder", () => {
       }))
   }
 
-  it.live("stops the watch when its layer closes, and does not watch without a poll interval", () =>
+  it.live("the watch ends when the layer closes, and there is none without a poll interval", () =>
     Effect.gen(function*() {
       const before = yield* watchers
       const scope = yield* Scope.make()

@@ -70,7 +70,7 @@ describe("names of a vault on Windows", () => {
     assert.lengthOf(Layout.pathOf(id, scope, MemoryId.stableId("a")), 461)
   })
 
-  it.scopedLive("the name of every file and folder is legal and differs from all others in more than case, for tenants, users and agents of any name", () =>
+  it.scopedLive("the names of files and folders are legal and differ in more than case, for any names of tenants, users and agents", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

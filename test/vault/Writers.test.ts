@@ -102,18 +102,18 @@ describe("concurrent writers of a vault", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("concurrent writers of a vault of whom the first is interrupted at any step leave each batch whole or absent, and the others are notified", () =>
+  it.scopedLive("a first writer that is interrupted at any step leaves each batch whole or absent, and the others are notified", () =>
     law(() => [0], quick))
-  it.scopedLive("concurrent writers of a vault of whom a later one is interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("a later writer that is interrupted at any step leaves each batch whole or absent", () =>
     law((step) => [1 + step % 4], quick))
-  it.scopedLive("concurrent writers of a vault of whom several are interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("several writers that are interrupted at any step leave each batch whole or absent", () =>
     law((step) => [step % 5, (step + 2) % 5], quick))
-  it.scopedLive("concurrent writers of a vault who are all interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("writers that are all interrupted at any step leave each batch whole or absent", () =>
     law(() => [0, 1, 2, 3, 4], quick))
-  it.scopedLive("concurrent writers of a vault of whom several are interrupted on a slow disk leave each batch whole or absent", () =>
+  it.scopedLive("several writers that are interrupted on a slow disk leave each batch whole or absent", () =>
     law((step) => [step % 5, (step + 1) % 5]))
 
-  it.scopedLive("concurrent writers of a vault who are all interrupted while another process holds the lock stop asking for it", () =>
+  it.scopedLive("writers that are all interrupted while another process holds the lock stop trying to lock", () =>
     Effect.gen(function*() {
       const root = yield* place
       let claims = 0
@@ -137,7 +137,7 @@ describe("concurrent writers of a vault", () => {
       yield* put(store, draft("later")).pipe(ends("the next writer"))
     }))
 
-  it.scopedLive("concurrent writers of a vault who are interrupted while another process holds the lock end at once", () =>
+  it.scopedLive("writers that are interrupted while another process holds the lock end at once", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, { lockTimeout: "1 hour" })
@@ -176,9 +176,11 @@ const healthy: Hook = () => false
 
 describe("concurrent writers of a vault on a disk that fails", () => {
   const numbers = [0, 1, 2, 3, 4, 5]
-  for (const [length, title] of [[1, "once"], [3, "for three calls"], [Infinity, "until they are over"]] as const) {
+  for (
+    const [length, title] of [[1, "once"], [3, "for three calls"], [Infinity, "until all writers have ended"]] as const
+  ) {
     it.scopedLive(
-      `${title}, from any call on: failed writes stay absent, acknowledged ones stay, and later ones succeed`,
+      `a disk that fails ${title}, from any call on: failed writes are absent, acknowledged ones are kept, later ones succeed`,
       () =>
         Effect.gen(function*() {
           for (let at = 1, isReached = true; isReached; at += times(9, 1)) {
@@ -211,7 +213,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     )
   }
 
-  it.scopedLive("concurrent writers of a vault on a disk that fails so that several batches can be neither written nor rolled back leave none of them", () =>
+  it.scopedLive("several batches that can be neither written nor rolled back are all absent", () =>
     Effect.gen(function*() {
       for (const isForced of [true, false]) {
         for (const isClosed of [true, false]) {
@@ -244,7 +246,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       }
     }))
 
-  it.scopedLive("concurrent writers of a vault on a disk that fails for one writer let the next write of the same record succeed without a trace of the failed one", () =>
+  it.scopedLive("the next write of a record succeeds after a failed write of it, and nothing of the failed one is left", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -270,7 +272,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       )
     }))
 
-  it.scopedLive("concurrent writers of a vault on a disk that fails and that tears the rollback of a batch let the next writer succeed", () =>
+  it.scopedLive("a writer succeeds after a batch whose rollback was written in part only", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -292,7 +294,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
 })
 
 describe("writers that commit together", () => {
-  it.scopedLive("are published to subscribers in the order of their commits, however many steps each runs at a time", () =>
+  it.scopedLive("commits are published to subscribers in their order, however many steps each writer runs at a time", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)
@@ -309,7 +311,7 @@ describe("writers that commit together", () => {
 })
 
 describe("writers of two processes that write without a pause", () => {
-  it.scopedLive("wait for no more than a few group commits of the other process", () =>
+  it.scopedLive("each process waits for no more than a few group commits of the other", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]

@@ -1,4 +1,7 @@
-/** Reads the records of one side of a copy page by page, each with its stored revisions, and compares them with the other side. */
+/**
+ * Reads the records of one store in a copy page by page, each as a lineage (all stored revisions of the record), and compares them with
+ * those of the other store.
+ */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -24,19 +27,25 @@ export interface Side {
   readonly vectors: Vectors | undefined
 }
 
-/** The name of a row that has a `signedId`, as those of threads: the id is that of the signature of the text, with one of the names. */
+/**
+ * The text and name from which the id of a row was derived: `signedId` of a purpose, a signature of `text` by the store's secret, and one
+ * of `names`. Rows that the library keeps for itself, as those of threads, have such ids.
+ */
 export interface SignedName {
   readonly purpose: string
   readonly text: string
   readonly names: Iterable<string>
 }
 
-/** Reads the signed name of a row off its content; `undefined`: its id is no derived one. */
+/** Reads the signed name of a row from its content. Returns `undefined` if the row's id was not derived. */
 export interface ReadName {
   (record: MemoryRecord, tenant: string): SignedName | undefined
 }
 
-/** Returns a function that gives the library's own rows the ids by which the other store finds them; all others keep theirs. */
+/**
+ * Returns a function that replaces the derived ids of the library's own rows by the ids that the other store derives with its secret. All
+ * other lineages are returned unchanged.
+ */
 export const renaming =
   (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
   (tenant: string, lineage: Lineage): Io<Lineage> =>
@@ -58,7 +67,7 @@ export const renaming =
       return lineage
     })
 
-/** The use counts and vectors of a source, which a copy reads to write a batch of lineages. */
+/** The store that a copy reads, as far as use counts and vectors are read from it. */
 export interface Source {
   readonly name: string
   readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }
@@ -75,8 +84,8 @@ export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   })
 
 /**
- * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only, or if it redacts what is written and
- * `unredacted` is not set.
+ * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only, or if it redacts writes and `unredacted` is
+ * not set.
  */
 export const targetOf = (
   to: Service,
@@ -91,12 +100,12 @@ export const targetOf = (
 /** The stored revisions of a record, oldest first; the last one is the current row. */
 export type Lineage = readonly [Stored, ...Array<Stored>]
 
-/** Total length of the texts at which a transaction is full, in UTF-16 units. */
+/** Total length of the texts in a transaction, in UTF-16 units; a transaction that has reached it gets no more records. */
 const mostText = 4_000_000
-/** Number of tombstones per page; large, since an engine may scan all tombstones for each page. */
+/** Number of tombstones per page. Large, since an engine may scan all tombstones for each page. */
 const tombstonePage = 1_000
 
-/** Streams the rows of a tenant, expired rows included: the live ones first, then the tombstones. */
+/** Streams the rows of a tenant, expired rows included: first the records, then the tombstones. */
 export const rowsOf = (
   { reader }: Side,
   tenant: string,
@@ -112,9 +121,9 @@ export const rowsOf = (
   )
 }
 
-/** Returns a `Sight` of every row, with any scope, expired or not. */
+/** Returns a `Sight` (the rows that a call may see) of every row of the tenant, with any scope, expired or not. */
 export const everything = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
-/** Returns a query for all live rows, or for all tombstones. */
+/** Returns a query for all records that are not forgotten, or for all tombstones. */
 export const asked = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
@@ -126,7 +135,7 @@ export const lineagesOf = (
   rowsOf(side, tenant, batch).pipe(
     Stream.mapEffect((row) => lineageOf(side, tenant, row)),
     Stream.transduce(Sink.foldWeighted({
-      initial: [] as ReadonlyArray<Lineage>, // the cast prevents the type of an empty array
+      initial: [] as ReadonlyArray<Lineage>, // cast, since the inferred type would be that of an empty array
       maxCost: mostText,
       cost: (_, lineage: Lineage) => Math.max(Math.floor(mostText / batch), lengthOf(lineage)),
       body: (all, lineage) => [...all, lineage]
@@ -145,7 +154,10 @@ export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lin
       (revisions) => toLineage(row, revisions)
     )
 
-/** Joins a row with its earlier revisions. The row itself is taken as the store returned it, even if the history differs. */
+/**
+ * Joins a row with its earlier revisions. The last revision of the result is the row as given, even if the history has another one of this
+ * number.
+ */
 export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Lineage => {
   const [first, ...rest] = newestFirst.filter(({ record }) => record.revision < row.record.revision).toReversed()
   return first === undefined ? [row] : [first, ...rest, row]
@@ -156,7 +168,7 @@ export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // a linea
 /** Returns the id of a record. */
 export const idOf = (lineage: Lineage): MemoryId => lineage[0].record.id
 
-/** Returns a text by which two revisions can be compared. */
+/** Returns a canonical JSON text, which is equal for equal revisions. */
 export const contentOf = ({ forgotten, record }: Stored): string => canonicalJson([forgotten, record])
 
 /** Reads the rows of these ids; ids without a row are left out. */
@@ -179,7 +191,10 @@ export interface Sides {
   readonly hasHistory: boolean
 }
 
-/** Returns the revisions to append, oldest first; `conflict` if the target has other revisions than the source, or newer ones. */
+/**
+ * Returns the revisions to append to the target, oldest first. `conflict` if a revision of the target differs from that of the source, or
+ * is newer.
+ */
 export const lackingOf = (
   { from, hasHistory, to }: Sides,
   source: Lineage,
@@ -201,7 +216,7 @@ export const lackingOf = (
     : actual > expected
     ? `${to.name} has moved on since it was copied`
     : `${from.name} no longer keeps revision ${actual}, at which ${to.name} stands`
-  // the id of a row of the library is another one in each store, and no user can purge it by itself
+  // the library's own rows have different ids in each store, and users cannot purge such a row alone
   const remedy = isInternal(newestOf(source).record.scope) ? "all that one owner of threads or messages has" : id
   return Either.left(MemoryError.make("conflict", {
     op: "copy",
@@ -213,7 +228,7 @@ export const lackingOf = (
 
 /* Compares what belongs to records: vectors and use counts. */
 
-/** Reads the source's vectors of these texts, those of earlier revisions included, and finds the vectors that the target lacks. */
+/** Reads the source's vectors of the texts of all revisions, and finds those that the target lacks. */
 export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: string, lineages: ReadonlyArray<Lineage>) =>
   Effect.gen(function*() {
     const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
@@ -227,8 +242,8 @@ export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: strin
   })
 
 /**
- * Reads the use counts of the records that were used in the source, from both sides, with the values that the target should get: the higher
- * count and the later time.
+ * Reads from both sides the use counts of the records that were used in the source. `due` is the value to write to the target: the higher
+ * count and the later time of both.
  */
 export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {

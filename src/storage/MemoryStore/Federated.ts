@@ -1,6 +1,6 @@
 /**
- * Combines several stores into one. A new record goes to one store, an update to the store that holds the id, a search to all
- * stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
+ * Combines several stores into one. A new record is written to one store, an update to the store that has the id; a search reads
+ * all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
  * id        belongs to the first store that has a record of it, mirrors last; records of the same id in later stores are
@@ -41,23 +41,26 @@ import * as StoreRegistry from "./Federated/StoreRegistry.ts"
 import * as WriteRouter from "./Federated/WriteRouter.ts"
 import * as Transaction from "./internal/Transaction.ts"
 
-/** An entry of a federation, and a member store with its name. */
+/** The configuration of a member store, and a member store with its name. */
 export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 
 /** Options of `layer`. */
 export interface Options<Name extends string> {
   /** Name of the primary store. Default: the first writable store. */
   readonly primary?: Name | undefined
-  /** Returns the name of the store for a draft; `undefined` means the primary. Default: all drafts go to the primary. */
+  /**
+   * Returns the name of the store to which a draft is written; `undefined` means the primary. Default: all drafts are written to the
+   * primary.
+   */
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
-/** The registry of the member stores, and a search of selected stores. */
+/** The registry of the member stores, and a search of some of them. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * Searches the named stores; with `[]` or no names all stores. Repeated names count once. An unknown name fails with `not_found`, listing
-   * the known names, before any store is searched. Each store returns at most `maxResults` hits (1..1,000; default: its own setting), and
-   * the merged result is cut to `query.limit` if given.
+   * Searches the named stores; without names, or with `[]`, all stores. Repeated names count once. An unknown name fails with `not_found`,
+   * listing the known names, before any store is searched. Each store returns at most `maxResults` hits (1..1,000; default: the store's own
+   * setting), and the merged result at most `query.limit` if given.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -69,10 +72,10 @@ export interface Service extends StoreRegistry.Registry {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
 }
 
-/** The service tag of the registry and search of a federation. */
+/** The service tag of a federation's registry and search. */
 export class Federated extends Context.Tag("@memory/Federated")<Federated, Service>() {}
 
-/** The entries of a federation, by name. */
+/** The configurations of the member stores, by name. */
 export interface Entries {
   readonly [name: string]: StoreRegistry.Entry<unknown, unknown>
 }
@@ -86,8 +89,8 @@ export type ContextOf<S extends Entries> = {
 }[keyof S]
 
 /**
- * Builds the federation. Fails with `invalid_draft`, listing every violation, if there are no entries or one is invalid. Without a writable
- * store the federation is read-only.
+ * Builds the federation. Fails with `invalid_draft`, listing every violation, if there are no entries or an entry is invalid. Without a
+ * writable store the federation is read-only.
  */
 export const layer = <const S extends Entries>(
   entries: S,
@@ -97,12 +100,12 @@ export const layer = <const S extends Entries>(
     MemoryStore.MemoryStore | Federated,
     MemoryError.MemoryError | ErrorOf<S>,
     ContextOf<S>
-  > // the errors and requirements are those of `make` and of the entries' layers, which the types of `Object.entries` lose
+  > // the errors and requirements are those of `make` and of the entries' layers, but `Object.entries` loses their types
 
-/** Whether a record's importance is 0.75 or more: a filter for `mirror`, to copy only important records. */
+/** Whether a record's importance is 0.75 or more. As the `mirror` of a store, it copies only important records there. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
-/** The dependencies of the writes of a federation. */
+/** The dependencies of a federation's write operations. */
 interface Writing {
   readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
   readonly options: Options<string>
@@ -147,7 +150,7 @@ const make = (
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** Makes the write operations of the federation, or, with `only`, those of one member store. */
+/** Makes the write operations of the federation; with `only`, those of one member store, which write new records to it. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
   makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {
@@ -157,7 +160,7 @@ const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "app
     }).pipe(Effect.withSpan(`Federated.${op}`))
   )
 
-/** Returns where a call puts new records: in the store `only` if given, else where `route` says, else in the primary. */
+/** Returns the stores to which a call writes new records: `only` if given, else the one that `route` names, else the primary. */
 const homeOf = (
   { options }: Writing,
   op: string,
@@ -180,11 +183,11 @@ const homeOf = (
     }
   })
 
-/** Calls `route`. An exception thrown by it is a failure, not a defect, since the application wrote the function. */
+/** Calls `route`. If it throws, fails with `invalid_draft` instead of a defect, since the application wrote the function. */
 const routed = ({ route }: Options<string>, draft: Draft) =>
   Effect.try({
     try: () => route?.(draft),
-    // the message may quote the draft, so it is kept only in the cause
+    // the exception's message may quote the draft, so it is kept in the cause only
     catch: (cause) =>
       MemoryError.make("invalid_draft", {
         op: "route",
@@ -205,7 +208,7 @@ const named = (
   store: checkingViewer({ ...store, ...writes(writing, name), capabilities: { ...store.capabilities, writable } })
 })
 
-/** Searches the stores with these names, or all stores. */
+/** Searches the stores with these names, or all stores without names. */
 const searchIn = (
   members: Effect.Effect<StoreRegistry.Members>,
   viewer: Viewer.Any,
@@ -231,7 +234,7 @@ interface Parts {
   /** The stores that the federation was built with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** The combined redaction of its writable stores: see `Redaction.combine`. */
+  /** The combined redaction of the federation's writable stores: see `Redaction.combine`. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }
@@ -281,7 +284,7 @@ const federationOf = (
         Effect.forEach(all, ({ store }) => store.tenants, { concurrency: "unbounded" }),
         (tenants) => Array.from(new Set(tenants.flat()))
       )),
-    // mirrors come first, so that no copy outlives its record; they are not counted
+    // mirrors are compacted first, so that no copy exists longer than its record; copies are not counted
     compact: observed("compact", (all) =>
       Effect.map(
         Effect.forEach(all.slice().reverse(), ({ mirror, store }) =>
@@ -293,7 +296,7 @@ const federationOf = (
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Queries.vectorsOf(all))
       : Option.none(),
-    reader: Option.none(), // none, since several stores may have rows with the same id
+    reader: Option.none(), // none, since several stores may have a row with the same id
     sign: (primary ?? first[0]!.store).sign, // a federation has at least one store
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
@@ -301,8 +304,8 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, computed from the stores it was built with: durable and shared if every writable store is,
- * history if every store has it, vectors if any store has them, messages if the primary takes them.
+ * Returns the capabilities of the federation, computed from the stores it was built with. `durable` and `shared` if every writable store
+ * is, `history` if every store has it, `vector` if any store has it, `messages` if the primary accepts them.
  */
 const capabilities = (
   members: StoreRegistry.Members,

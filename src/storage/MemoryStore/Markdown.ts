@@ -1,6 +1,6 @@
 /**
- * The Markdown vault, the embedded default store: one `.md` file per record, meant to be read, edited and kept under git. Under Node, the
- * code of the store and the YAML parser are loaded only when the layer is built (`#vault` in package.json).
+ * The Markdown vault, the embedded default store: a folder with one `.md` file per record, meant to be read, edited and kept under git.
+ * Under Node, the code of the store and the YAML parser are loaded only when the layer is built (`#vault` in package.json).
  */
 import { load } from "#vault"
 import type * as FileSystem from "@effect/platform/FileSystem"
@@ -13,38 +13,41 @@ import type * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { MemoryStore } from "../MemoryStore.ts"
 
-/** A file that is not a record, or a note of which a part could not be read, with the reason, in at most 300 characters. */
+/**
+ * A file that is not a record, or a file that is a record of which a part could not be read. `error` has the reason, in at most 300
+ * characters.
+ */
 export interface Issue {
-  /** Path relative to the root. */
+  /** Path of the file, relative to the vault's folder. */
   readonly path: string
   readonly error: MemoryError.MemoryError
 }
 
-/** The vault's folder: checks, repairs, and trust. Records are read and written through `MemoryStore`. */
+/** Maintenance of the vault's folder: checks, repairs, and trust. Records are read and written through `MemoryStore`. */
 export interface VaultService {
-  /** Scans the folder now; afterwards the store has seen every edit made before the call. */
+  /** Scans the folder now. Afterwards the store has read every edit that was made before the call. */
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
-  /** The files currently skipped, and the notes of which a part could not be read. */
+  /** The files that are currently skipped, and those of which a part could not be read. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
   /**
-   * Reads every file, and lists those that are damaged, have changed since the store last read them, or are not records. Empty if all is
-   * well.
+   * Reads every file, and returns the files that are damaged, that have changed since the store last read them, or that are not records.
+   * Empty if there is no such file.
    */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
-   * Restores damaged files from their last good revisions. Without `write` it only lists them. The damaged bytes are kept in
-   * `.effect-memory/damaged`.
+   * Restores damaged files from their last good revisions. Without `write`, only returns the files that it would restore. Keeps the damaged
+   * bytes in `.effect-memory/damaged`.
    */
   readonly repair: (
     options?: { readonly write?: boolean }
   ) => Effect.Effect<ReadonlyArray<Repair>, MemoryError.MemoryError>
   /**
-   * Accepts the trust and origin that the files of a cloned vault claim, by signing them with this vault's key. Returns the number of files
-   * signed. Only for folders whose texts are trusted.
+   * Accepts the trust and origin that the files of a cloned vault claim: signs the files with this vault's key, and returns the number
+   * signed. Call it only for a folder whose texts you trust.
    */
   readonly adopt: Effect.Effect<number, MemoryError.MemoryError>
 }
-/** The service tag of the vault's folder. */
+/** The service tag of the maintenance service. */
 export class Vault extends Context.Tag("@memory/Markdown/Vault")<Vault, VaultService>() {}
 
 /** Options of a vault. */
@@ -52,41 +55,42 @@ export interface Options {
   /** Path of the folder, which is created with mode 0700 if missing. */
   readonly root: string
   /**
-   * Longest time after which edits by hand and writes of other processes are noticed. Writes of another process are noticed at once if the
-   * folder can be watched. In a large folder, edits by hand may take ten times as long as a scan of the folder; after ten polls without a
-   * call, a hundred times as long; after sixty, if nothing listens to changes, until the next call, which then includes them. Default 1
-   * second. With `Duration.infinity` the folder is scanned only on demand, and not watched.
+   * Longest time after which edits by hand and writes of other processes are noticed. Default 1 second. Writes of another process are
+   * noticed at once if the operating system can watch the folder. In a large folder, edits by hand are noticed later: after up to ten times
+   * as long as a scan of the folder takes; after ten polls without a call of the store, up to a hundred times as long; after sixty polls
+   * without a call, if no stream of changes is open, at the next call, whose result includes them. With `Duration.infinity` the folder is
+   * scanned only by `refresh`, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Time without a heartbeat after which another process may take over a lock. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
-   * Shortest time for which a forgotten record can be restored, restarts included: compaction erases older tombstones. With zero, the next
-   * compaction erases them. Default 30 days.
+   * Shortest time for which a forgotten record can be restored, also after a restart: compaction erases older tombstones. With zero, the
+   * next compaction erases all tombstones. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Way of reading notes that the library did not write. With `whole`, each is a record, and its properties become metadata. Default:
-   * `whole` in a vault made by this release or a later one. In a vault of an earlier release, a file whose frontmatter does not fit stays
-   * an issue and not a record, so that results do not change.
+   * Way of reading Markdown files that the library did not write. With `whole`, each such file is one record, and its properties become
+   * metadata. Default: `whole` in a vault made by this release or a later one. In a vault of an earlier release, a file whose frontmatter
+   * has another form than a record's is not a record but an issue, so that results do not change.
    */
   readonly notes?: "whole" | undefined
-  /** Embedding model of the vectors that Deuz stored for records without a model name. Default: such vectors are not used. */
+  /** Embedding model of the vectors that the application Deuz stored without a model name. Default: such vectors are not used. */
   readonly deuzModel?: string | undefined
 }
 
 /** A file with a problem. */
 export interface Finding {
-  /** Path relative to the root. */
+  /** Path of the file, relative to the vault's folder. */
   readonly path: string
   /**
-   * Kind of the problem. `damaged`: the file cannot be read, and the last good revision is served instead. `drifted`: the bytes have
-   * changed since the store last read the file, or the file is gone. `partial`: a record of which a part could not be read. `ignored`: not
-   * a record. The last two are in `issues` too.
+   * Kind of the problem. `damaged`: the file cannot be read, and the store returns the last good revision instead. `drifted`: the bytes
+   * have changed since the store last read the file, or the file is gone. `partial`: the file is a record, but a part of it could not be
+   * read. `ignored`: the file is not a record. Files of the last two kinds are in `issues` too.
    */
   readonly kind: "damaged" | "drifted" | "partial" | "ignored"
   readonly message: string
-  /** Id of the record, if the vault knows it. */
+  /** Id of the file's record, if the vault can tell it. */
   readonly id?: MemoryId | undefined
 }
 
@@ -99,7 +103,7 @@ export interface Repair {
 }
 
 /**
- * Makes a store of a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`), a record becomes the text of a
+ * Makes a store of a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`), and each record the text of a
  * file (see `Markdown/Document`).
  */
 export const layer = (

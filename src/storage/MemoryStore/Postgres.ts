@@ -47,25 +47,25 @@ export interface Options extends SqlEngine.Options {
   readonly replica?: ReplicaOptions | undefined
 }
 
-/** The standby server for reads, and how stale its answers may be. */
+/** The standby server for reads, and how old its answers may be. */
 export interface ReplicaOptions {
   /** URL of the standby. It needs the same user, database and schema rights as the primary. Never printed. */
   readonly url: Redacted.Redacted
   /**
-   * Largest staleness of an answer: writes of other processes may become visible this much later; those of this process are visible at
-   * once. Reads go to the primary while the standby lags behind further, or does not answer. Writes, changes, use counts, tenants,
-   * compaction, and the list of models always use the primary.
+   * Largest age of an answer: writes of other processes may become visible this much later; those of this process are visible at once.
+   * While the standby lags behind further, or does not answer, reads go to the primary. Writes, changes, use counts, tenants, compaction,
+   * and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }
 
 const functions = SqlStore.over("postgres", (options: Options) => open(options))
 
-/** Makes only the engine, for callers that wrap it before they make a store of it. */
+/** Makes only the engine, for callers that wrap the engine before they make a store from it. */
 export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
   functions.engine
 
-/** Makes a store of a database. The store compacts itself once an hour while it is used. */
+/** Makes a store in a database. While the store is used, it compacts itself once an hour. */
 export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
   functions.make
 
@@ -74,8 +74,8 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Rebuilds the index of a database with the configured analyzer, so that a database indexed by another analyzer can be opened. No other
- * instance may be connected meanwhile. Cost: every row is read and written.
+ * Rebuilds the index of a database with the configured analyzer. Without it, opening a database that was indexed by another analyzer fails.
+ * No other instance may be connected meanwhile. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -83,8 +83,8 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
 /**
- * SQL expression that identifies the history of the server: the timeline of its log, which changes when a server is promoted or restored,
- * and the time at which the server started.
+ * SQL expression that changes when a server is promoted or restored (the timeline of its log) or restarted (its start time): the cached
+ * state of a database is valid only as long as the expression has the same value. NULL on a standby.
  */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
@@ -92,18 +92,18 @@ const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
 const dialect: Dialect = {
   name: "postgres",
   each: "jsonb_array_elements(CAST(? AS jsonb))",
-  // an array, because for a set the planner assumes a hundred elements and scans the table
+  // an array, since for a set the planner assumes a hundred elements and scans the table
   in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
   vector: "encode(vector, 'hex')",
   history: "NULL",
   bytes: "bytea",
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
-  // transactions do not commit in the order in which they begin; a snapshot tells which ones had committed
+  // transactions do not commit in the order in which they begin; a snapshot says which ones had committed
   moment: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
-  // a role that does not own the tables reads only rows of the tenant in its setting, and no row of `memory_meta`
+  // row-level security: a role other than the tables' owner reads only rows of the tenant named in a setting, and nothing in `memory_meta`
   guards: (tables) => [
     "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",
     ...tables.flatMap((table) => [
@@ -151,7 +151,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     }))
     const time = Duration.toMillis(statementTimeout)
     const own = [`search_path=${identifier(schema)}`, `statement_timeout=${time}`, ...settings]
-    // longer than the server's own limit, which should apply first
+    // longer than the server's own limit, so that the server ends the statement first
     const patience = Duration.sum(Duration.millis(time), "5 seconds")
     const { once, reserve } = guarded((yield* connect(maxConnections, own)).reserve, patience)
     const askOf = ({ executeValues }: Once): Ask => (sql, parameters) =>
@@ -160,7 +160,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       Effect.gen(function*() {
         const parent = yield* Effect.scope
         let there: Once | undefined
-        // connects again on each call until a standby is reachable
+        // tries to connect at each call until the standby is reachable
         const joined = Effect.gen(function*() {
           const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
           const { reserve } = yield* connect(maxConnections, own, url).pipe(
@@ -175,7 +175,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // `there` is set, since it is only read after the standby was found to be current
+          // set, since the standby is read only after it was found to be current
           once: {
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
             executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)
@@ -188,7 +188,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       reserve,
       once,
       replica: standby && options.replica && (yield* following(standby, options.replica)),
-      // set explicitly, whatever the server's default: the holder of a lock must see what was committed while it waited
+      // not the server's default level: a transaction that waited for a lock must see what others committed meanwhile
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
       written: numbered,
       failureOf: failure,
@@ -197,7 +197,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       attempts: 20,
       lock: (query, tenant, { dedupeKeys, ids }) => {
         const all = [...ids, ...dedupeKeys]
-        // a large batch locks the whole tenant, since the server's lock table is limited
+        // a large batch locks the whole tenant, since the server's table of locks is limited in size
         return all.length > fewLocks
           ? Effect.asVoid(query("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", [text(tenant)]))
           : Effect.asVoid(query(
@@ -216,7 +216,7 @@ interface Abilities {
   readonly history: Dialect["history"]
 }
 
-/** Checks that the server can host a store, creates the schema if missing, and returns the features of the server. */
+/** Checks that the server can keep a store, creates the schema if missing, and returns the features of the server. */
 const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const [row = []] = yield* ask(
@@ -243,14 +243,14 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     }
     if (isThere === "false") {
       yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
-        // two sessions that create the schema at once make one of them fail, although the schema then exists
+        // one of two sessions that create the schema at once fails, although the schema then exists
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
-    // the server, if it can, ends a statement that waits for a lock when its client has disconnected
+    // makes the server end a statement that waits for a lock once its client has disconnected, if the server supports that
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
-    // a server with another storage engine for its log may have no timelines
+    // servers with another implementation of the log may have no timelines
     const history = yield* ask(`SELECT ${timeline}`, []).pipe(
       Effect.as(timeline),
       Effect.catchIf(({ reason }) => reason !== "unavailable", () => Effect.succeed("NULL"))
@@ -261,10 +261,10 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
 const unsupported = (message: string): MemoryError.MemoryError =>
   MemoryError.make("unsupported", { op: "make", message: `postgres: ${message}` })
 
-/** Number of keys up to which a batch locks each key. */
+/** Largest number of ids and dedupe keys for which a batch takes one lock each; a larger batch locks the tenant. */
 const fewLocks = 128
 
-/** Loads the driver when a store is made, since only users of this store install it. */
+/** Loads the driver only when a store is made, since it is an optional dependency. */
 const driver = Effect.tryPromise({
   try: async () => ({
     PgClient: await import("@effect/sql-pg/PgClient"),
@@ -279,20 +279,20 @@ const driver = Effect.tryPromise({
     })
 })
 
-/** Parses the URL. Errors do not quote it, since it contains the password. */
+/** Parses the URL. Errors do not quote the URL, since it contains the password. */
 const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryError> => {
   const wrong = unsupported("url is none. Expected postgres://user:password@host:port/database")
   return Effect.try({
     try: () => {
       const all = new URL(Redacted.value(url))
-      decodeURIComponent(all.username + all.password + all.pathname) // throws if the driver would throw
+      decodeURIComponent(all.username + all.password + all.pathname) // throws where the driver would throw later
       return all
     },
     catch: () => wrong
   }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
 }
 
-/** Returns the URL with settings added for each connection. */
+/** Returns the URL with these settings added, which the server applies to each connection. */
 const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -301,7 +301,7 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   return all.href
 }
 
-/** Refuses a name that the server would truncate or interpret, so that two stores do not end up in the same schema. */
+/** Fails for a name that the server would truncate or interpret, since two such names can stand for the same schema. */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length
   const isPlain = Array.from(schema).every((character) => character > "\x1f" && character !== "\x7f")
@@ -313,7 +313,7 @@ const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryErro
 
 const identifier = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
-/** Replaces each `?` in a statement by a numbered parameter. */
+/** Replaces each `?` of a statement by a numbered parameter (`$1`), as the driver expects. */
 const numbered = (sql: string): string => {
   let n = 0
   return sql.replaceAll("?", () => `$${++n}`)
@@ -329,7 +329,7 @@ class DriverError extends Error {
   }
 }
 
-/** Makes the function that converts failures of the servers to errors, without the passwords in their URLs. */
+/** Makes the function that converts a failure of the driver to an error, and removes the passwords of these URLs from the error. */
 const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")

@@ -41,22 +41,24 @@ import { checkVersion } from "./Sql/Tables.ts"
 
 /** Options of a store in a SQLite file. */
 export interface Options extends SqlEngine.Options {
-  /** Path of the file, which is created if missing; its folder must exist. A store in `:memory:` ends with the layer. */
+  /**
+   * Path of the file, which is created if missing; its folder must exist. A store with the name `:memory:` is lost when the layer closes.
+   */
   readonly filename: string
   /**
-   * Time that a call waits while other processes lock the file, in milliseconds, before it fails with `unavailable`. It is counted in
-   * pauses of 2 ms, so a busy machine waits longer. Default 30,000.
+   * Time that a call waits while other processes lock the file, in milliseconds, before it fails with `unavailable`. Measured by counting
+   * pauses of 2 ms, so on a busy machine the call waits longer. Default 30,000.
    */
   readonly patience?: number | undefined
 }
 
 const functions = SqlStore.over("sqlite", (options: Options) => open(options))
 
-/** Makes only the engine, for callers that wrap it before they make a store of it. */
+/** Makes only the engine, for callers that wrap the engine before they make a store from it. */
 export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
   functions.engine
 
-/** Makes a store of a file. The store compacts itself once an hour while it is used. */
+/** Makes a store in a file. While the store is used, it compacts itself once an hour. */
 export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
   functions.make
 
@@ -65,8 +67,8 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Rebuilds the index of a file with the configured analyzer, so that a file indexed by another analyzer can be opened. No other process may
- * have the file open meanwhile. Cost: every row is read and written.
+ * Rebuilds the index of a file with the configured analyzer. Without it, opening a file that was indexed by another analyzer fails. No
+ * other process may have the file open meanwhile. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -80,10 +82,10 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
-  history: "NULL", // not needed, since an open file stays the same file even if it is replaced on disk
+  history: "NULL", // not needed: an open file stays the same file even if another one replaces it on disk
   bytes: "blob",
   exact: "",
-  // there is only one writer at a time, so positions increase in commit order
+  // there is only one writer at a time, so positions increase in the order of commits
   position: "(SELECT coalesce(max(position), 0) + 1 FROM memory_changes)",
   moment: "CAST((SELECT coalesce(max(position), 0) FROM memory_changes) AS text)",
   isBetween: "position > CAST(? AS real) AND position <= CAST(? AS real)",
@@ -96,7 +98,7 @@ const open = (
   Effect.gen(function*() {
     yield* Validation.refuseOptions("sqlite.make", Validation.countIssues("patience", patience, 0))
     const { Reactivity, SqliteClient } = yield* driver
-    // WAL is switched on below: the driver would switch before the version of the file is checked, and would not wait for other processes
+    // WAL is switched on below: the driver would do it before the file's version is checked, and without waiting for other processes
     const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(
       Effect.provide(Reactivity.layer),
       // the driver throws if it cannot open the file
@@ -107,8 +109,7 @@ const open = (
       dialect,
       reserve: Effect.map(reserve, uninterrupted),
       begin: "BEGIN IMMEDIATE", // takes the write lock first: SQLite cannot wait when a read transaction becomes a write transaction
-      // the driver caches a failure to prepare a statement together with its text; after a failure a changed comment forces it to prepare
-      // anew
+      // the driver caches a failed preparation under the statement's text; a changed comment makes it prepare the statement again
       written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
       failureOf: (op, cause) => {
         failures++
@@ -119,7 +120,7 @@ const open = (
       attempts: Math.ceil(patience / pause),
       lock: () => Effect.void
     })
-    // the store itself waits for writers of other processes, since SQLite would block the event loop
+    // the store itself waits for writers of other processes, since SQLite's own waiting blocks the event loop
     yield* database.query("PRAGMA busy_timeout = 0")
     const [meta] = yield* database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'memory_meta'")
     if (meta !== undefined) yield* checkVersion("sqlite", database.query)
@@ -130,8 +131,8 @@ const open = (
   })
 
 /**
- * Makes each statement uninterruptible; it runs in one turn of the event loop. The driver caches prepared statements: if the fiber that
- * prepares one is interrupted, all later callers of the statement wait for ever.
+ * Makes each statement uninterruptible, which is short, since a statement runs synchronously. The driver caches prepared statements: if the
+ * fiber that prepares one is interrupted, all later callers of the statement wait for ever.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),
@@ -140,7 +141,7 @@ const uninterrupted = (connection: Session): Session => ({
     Effect.uninterruptible(connection.executeUnprepared(sql, parameters, rows))
 })
 
-/** Loads the driver when a store is made, since only users of this store install it. */
+/** Loads the driver only when a store is made, since it is an optional dependency. */
 const driver = Effect.tryPromise({
   try: async () => ({
     Reactivity: await import("@effect/experimental/Reactivity"),
@@ -155,10 +156,10 @@ const driver = Effect.tryPromise({
     })
 })
 
-/** Milliseconds between two attempts at a file that another process has locked. */
+/** Milliseconds between two attempts to lock a file that another process has locked. */
 const pause = 2
 
-// SQLITE_PROTOCOL is busy too: other processes opened and closed the file in quick succession, so that its log could not be locked
+// SQLITE_PROTOCOL also means busy: it occurs when other processes open and close the file in quick succession
 const isBusyCode = (code: string): boolean => /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/.test(code)
 
 /** Converts a failure of the driver by its code: https://sqlite.org/rescode.html. */
@@ -170,7 +171,7 @@ const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   if (/^SQLITE_(?:READONLY|PERM|AUTH)/.test(code)) {
     return MemoryError.make("read_only", { op, message: "sqlite: the file, or its folder, cannot be written", cause })
   }
-  // a missing table or a duplicate row means damage, since this store would not cause it
+  // the store itself would not cause a missing table or a duplicate row, so they mean that the file is damaged
   if (
     /^SQLITE_(?:CORRUPT|NOTADB|CONSTRAINT|MISMATCH|TOOBIG)/.test(code) ||
     code === "SQLITE_ERROR" && /no such|malformed/.test(messageOf(cause))

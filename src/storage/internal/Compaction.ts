@@ -39,18 +39,21 @@ import type { Embeddings } from "../../ranking/VectorIndex.ts"
 import { erasableAt, type Lifetime, lifetimeOf } from "../Revision.ts"
 import type { Decision, Due, Engine, Found, Stored, Unembedded, Write } from "./EngineContract.ts"
 
-/** Number of rows that compaction processes at a time. */
+/** Number of rows that are read and erased in one batch. */
 const atATime = 1_000
 
-/** The outcome of a compaction. */
+/** The result of a compaction. */
 export interface Compacted {
   /** Number of rows that were erased. */
   readonly count: number
-  /** Earliest time at which one of the remaining rows may be erased, in epoch milliseconds; `Infinity` if none may ever. */
+  /** Earliest time at which one of the remaining rows may be erased, in epoch milliseconds; `Infinity` if no row ever may. */
   readonly nextExpiry: number
 }
 
-/** Erases the rows that are due, and asks the engine to prune its vectors. Cost: the rows that are due, and one more. */
+/**
+ * Erases the rows that are due (expired records and old tombstones), and calls the engine's `prune` for orphaned vectors. Cost: the rows
+ * that are due, and one more.
+ */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
 ): Effect.Effect<Compacted, MemoryError> =>
@@ -70,7 +73,7 @@ export const compact = (
     return { count, nextExpiry }
   })
 
-/** Erases rows, in one transaction for each tenant. */
+/** Erases the rows, in one transaction per tenant, and returns the number erased. */
 const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     let count = 0
@@ -87,7 +90,7 @@ const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effe
     return count
   })
 
-/** Decides to erase those rows that have not changed since they were found. */
+/** Decides to erase the rows that have not changed since they were found to be due. */
 const decided = (due: ReadonlyArray<Due>, { now, rows }: Found): Decision<number> => {
   const writes = due.flatMap(({ id, revision }): ReadonlyArray<Write> => {
     const row = rows.get(id)
@@ -102,24 +105,27 @@ export const byTime = (a: Due, b: Due): number => a.at - b.at || compare(a.tenan
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-/** Returns up to `limit` of the sorted rows, starting after `after`. */
+/** Returns up to `limit` of the rows, which are sorted by `byTime`, starting after `after`. */
 export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, limit: number): ReadonlyArray<Due> => {
   const from = after === undefined ? 0 : sorted.findIndex((row) => byTime(row, after) > 0)
   return from < 0 ? [] : sorted.slice(from, from + limit)
 }
 
-/** A heap of rows. A row that has changed meanwhile stays in the heap until it is at the top, or until the heap is cleaned. */
+/**
+ * A heap of rows, ordered by the time from which they may be erased. A row that was changed after it was added stays in the heap until it
+ * is at the top, or until all such rows are removed.
+ */
 export interface DueQueue {
-  /** Adds a row. Cost: the logarithm of the size. */
+  /** Adds a row. Cost: the logarithm of the heap's size. */
   readonly add: (row: Due) => void
-  /** Returns the next rows in order, starting after `after`. Cost: n log n in the rows up to the last one returned. */
+  /** Returns the next rows in order, starting after `after`. Cost: n log n, where n is the number of rows up to the last one returned. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
 }
 
-/** Makes an empty queue. `isCurrent` tells whether a row is unchanged since it was added. */
+/** Makes an empty queue. `isCurrent` returns whether a row is unchanged since it was added. */
 export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
   let heap: Array<Due> = []
-  /** Size at which rows that have changed are removed from the heap. */
+  /** Heap size at which rows that have changed since they were added are removed. */
   let full = 1_024
 
   const swap = (i: number, j: number) => {
@@ -187,9 +193,9 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 }
 
 /**
- * Returns the lifetimes of the rows that expire, and of the tombstones. A tombstone that has outlived the trash counts only if it is also
- * the newest revision of its record. A backend may call a record forgotten merely because its file is missing; such a record has no
- * tombstone among its revisions, and must not be erased. `newest` is absent if no revisions are kept.
+ * Returns the lifetimes of the rows that expire, and of the tombstones. Checks each tombstone that is old enough to be erased, and leaves
+ * it out unless it is the newest revision of its record: a backend may report a record as forgotten merely because its file is missing;
+ * such a record has no tombstone among its revisions, and must not be erased. `newest` is absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -199,7 +205,7 @@ export const lifetimesOf = (
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const all: Array<Lifetime> = []
-    // chunks, because an effect per row is slow
+    // rows are handled in chunks, because running an effect for each row is slow
     yield* Stream.runForEachChunk(rows, (chunk) =>
       Effect.sync(() => {
         for (const row of chunk) if (row.forgotten || row.record.expiresAt !== undefined) all.push(lifetimeOf(row))
@@ -215,17 +221,18 @@ export const lifetimesOf = (
 
 /** The texts that may lack a vector of one model. */
 interface Waiting {
-  /** Texts that were not checked yet. The iterator is live: texts added before it ends are included. */
+  /** Texts that were not checked yet. An iterator of the live map, so texts added before the iterator ends are included. */
   readonly rest: Iterator<string>
-  /** Texts that had no vector when they were checked, and texts added since. */
+  /** Texts that had no vector when they were checked, and texts added after that. */
   readonly seen: Set<string>
-  /** Value of `Embeddings.removals` when this object was made. */
+  /** Value of `Embeddings.removals` when this object was made. If it has changed, the object is made again. */
   readonly removals: number
 }
 
 /**
- * The texts of a tenant's rows, by the hash under which their vectors are stored: the records with each text, the texts without a vector,
- * and the orphaned vectors, whose text no record has any more. Leaves out the library's own rows, which are never embedded.
+ * The texts of a tenant's rows, by the hash under which their vectors are stored. Answers which texts a record has, which have no vector,
+ * and which vectors are orphaned because no record has their text any more. Leaves out the rows that the library keeps for itself, which
+ * have no vectors.
  */
 export class Texts {
   readonly #embeddings: Embeddings
@@ -233,23 +240,23 @@ export class Texts {
   readonly #litter: Set<string>
   readonly #waiting = new Map<string, Waiting>()
 
-  /** Makes a table without texts; every existing vector counts as orphaned at first. */
+  /** Makes a table without texts. Every existing vector counts as orphaned until a record with its text is added. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
     this.#litter = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
   }
 
-  /** Whether a record has the text. */
+  /** Whether any record has the text with this hash. */
   has(hash: string): boolean {
     return this.#holders.has(hash)
   }
 
-  /** Whether more than half of this number of vectors are orphaned, since their texts were edited away. */
+  /** Whether more than half of so many vectors are orphaned, judged by the number of texts. Orphans arise when texts are edited. */
   isLittered(vectors: number): boolean {
     return vectors > 2 * this.#holders.size
   }
 
-  /** Adds the text of a record, and returns the work done, in units of a `Pacer`. */
+  /** Adds the text of a record. Returns the work done, in units of a `Pacer` (0.1 µs). */
   add(record: MemoryRecord): number {
     if (isInternal(record.scope)) return 0
     const hash = hashOf(record)
@@ -274,12 +281,12 @@ export class Texts {
     if (this.#embeddings.has(hash)) this.#litter.add(hash)
   }
 
-  /** Records that vectors were attached. */
+  /** Registers new vectors; those whose text no record has count as orphaned. */
   attached(hashes: Iterable<string>): void {
     for (const hash of hashes) if (!this.#holders.has(hash)) this.#litter.add(hash)
   }
 
-  /** Erases the vectors of texts that no record has. Cost: those vectors. */
+  /** Erases the orphaned vectors. Cost: the number of them. */
   erase(): void {
     this.#embeddings.drop(this.#litter)
     this.#litter.clear()
@@ -287,7 +294,8 @@ export class Texts {
 
   /**
    * Returns up to `limit` texts that have no vector of the model, each once, of records that are not expired at `now`. Cost: the texts
-   * returned, texts that got a vector since the last call, and texts of expired records; the first call also checks all texts before them.
+   * returned, texts that got a vector since the last call, and texts of expired records. The first call for a model also checks all texts
+   * up to the last one returned.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []
@@ -324,5 +332,5 @@ export class Texts {
   }
 }
 
-/** Fixed cost of hashing a text, in units of a `Pacer`, added to its length. */
+/** Fixed cost of hashing a text, in units of a `Pacer` (0.1 µs). The text's length is added to it. */
 const perText = 32

@@ -1,14 +1,17 @@
 /**
- * The contract of an engine: the part of a store that keeps the records, and from which the store is made.
+ * The contract of an engine: the part of a store that keeps and reads rows; `MemoryStore.make` makes the store from it.
  *
- * The library decides, the engine fetches. Every decision is a pure function, which the engine calls with the rows it has read, and calls
- * again when it retries after a conflict. An engine therefore knows neither viewers nor kinds nor the analyzer. Bodies are read last, and
- * only of records that are returned.
+ * The library decides what is written and who may see what; the engine reads and writes rows. Every decision is a pure function, which the
+ * engine calls with the rows it has read, and calls again when it retries after a conflict. An engine therefore needs no rules about
+ * viewers, kinds or the analyzer. It reads the bodies of records last, and only of records that are returned.
+ *
+ * Terms: a row is a record or the tombstone of a forgotten one. A `Sight` is the set of rows that a call may see. "Bound" in a method's
+ * comment is the number of rows, or other items, that the method may read.
  *
  * Laws, which the contract suite tests on every engine:
- * - Rows that the viewer may not see neither cost anything nor influence a result.
- * - Each method reads no more than the bound in its comment; an engine that counts its reads proves this.
- * - The library makes no tenant wait for another. An engine may have a single writer for all tenants: the vault and SQLite do.
+ * - Rows that the viewer may not see neither add to the cost of a call nor influence its result.
+ * - Each method reads no more than its bound; the suite proves it with an engine that counts its reads.
+ * - The library makes no tenant wait for another. An engine may have a single writer for all tenants, as the vault and SQLite do.
  */
 import type * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
@@ -39,31 +42,33 @@ export interface Capabilities {
   readonly messages: boolean
 }
 
-/** A row: a record, or the tombstone of one. */
+/** A row: a record, or the tombstone that replaces a forgotten record. */
 export interface Stored {
   readonly record: MemoryRecord
   /** Whether the row is a tombstone. Its `record` is then the forgotten record, with the time of forgetting as `updatedAt`. */
   readonly forgotten: boolean
-  /** Hash of what the record says, for kinds that deduplicate. Live rows can share a key if one of them has an id that its author chose. */
+  /**
+   * Hash of the record's content, for kinds that deduplicate. Several live rows can have the same key if the caller chose the id of one.
+   */
   readonly dedupeKey?: string | undefined
 }
 
 /** The use count of one record. */
 export interface Uses {
   readonly count: number
-  /** Time of the last use, in epoch milliseconds; absent if it was never used. */
+  /** Time of the last use, in epoch milliseconds; absent if the record was never used. */
   readonly accessedAt?: number | undefined
 }
 
 /** The use counts of records, stored beside the rows. */
 export interface Usage {
-  /** Counts one use of each id, at the current time. Makes no revision; in the worst case a use is lost. */
+  /** Counts one use of each id, at the current time. Makes no revision. A use may be lost, for example in a crash. */
   readonly touch: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<void, MemoryError>
   /** Returns the use counts of each id, in the order of `ids`. */
   readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
 }
 
-/** Accepts raw messages. `sequence` is the number of the first message; sending the same sequence again changes nothing. */
+/** Accepts raw messages. `sequence` is the number of the first message; sending messages again with the same sequence changes nothing. */
 export type Ingest = (
   viewer: Viewer.Any,
   session: string,
@@ -77,25 +82,25 @@ export interface Unembedded {
   readonly text: string
 }
 
-/** A row together with its index terms. The library computes them, so that all engines agree on terms and names. */
+/** A row together with its index terms. The library computes the terms and names, so that all engines search alike. */
 export interface Entry {
   readonly stored: Stored
-  /** Weight of each term: twice its occurrences, plus 1 where the term is a whole tag. */
+  /** Weight of each term: twice its number of occurrences, plus 1 if the term is a whole tag. */
   readonly terms: ReadonlyMap<string, number>
   /** Number of terms in the record, repetitions included. */
   readonly length: number
   /** Hash under which vectors of the record's text are stored: `MemoryRecord.textHash`. */
   readonly hash: string
-  /** Names by which other records can refer to this one; `refersTo` has the names and ids that its text and links refer to. */
+  /** Names by which other records can refer to this one. `refersTo` has the names and ids to which this record's text and links refer. */
   readonly names: ReadonlyArray<string>
   readonly refersTo: ReadonlyArray<string>
 }
 
-/** The rows and keys that a batch depends on, known before anything is read. All are locked, even ids without a row. */
+/** The rows and keys that a batch depends on, known before anything is read. The engine locks all of them, even ids without a row. */
 export interface Needs {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
-  /** Ids whose earlier revisions are read too, as `Restore` needs. */
+  /** Ids whose earlier revisions are read too, for `Restore`. */
   readonly revisions: ReadonlyArray<MemoryId>
 }
 /** The rows that a transaction has read for its `Needs`. */
@@ -104,8 +109,8 @@ export interface Found {
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
-   * Records that are live at `now`, by dedupe key, oldest first, then by id. At most one more than `Needs.ids` has entries, since the
-   * batch may itself remove as many.
+   * Records that are live at `now`, by dedupe key, oldest first, then by id. At most as many per key as `Needs.ids` has entries, plus one,
+   * since the batch may remove a record for each entry before it looks for a holder of the key.
    */
   readonly holders: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
@@ -113,21 +118,25 @@ export interface Found {
 /** A write of one row. */
 export interface Write {
   readonly id: MemoryId
-  /** The row to write. `undefined` erases the row with its revisions, postings and use counts, and the vectors that no other row needs. */
+  /**
+   * The row to write. `undefined` erases the row with its revisions, index entries and use counts, and the vectors that no other row needs.
+   */
   readonly next: Entry | undefined
   /**
-   * Whether the decision assumes that no other live row has the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may ignore
-   * this; an engine that detects conflicts only at commit must check it too. Default false.
+   * Whether the write is valid only if no other live row has the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may ignore
+   * this field; an engine that detects conflicts only at commit must check it. Default false.
    */
   readonly isUnique?: boolean | undefined
 }
 /** The writes that a transaction has decided on, and the value that it returns. */
 export interface Decision<out A> {
-  /** Writes to apply, in order. If empty, nothing is committed: the batch was only planned, or a generated id was already taken. */
+  /**
+   * Writes to apply, in order. If empty, nothing is committed: the batch only computed its answer, or a generated id was already in use.
+   */
   readonly writes: ReadonlyArray<Write>
   /**
-   * Whether listeners are not notified. Compaction sets it, since viewers already learned that its records were forgotten or expired.
-   * Default false.
+   * Whether listeners are not notified of the writes. Compaction sets it, since viewers already stopped seeing its records when these were
+   * forgotten or expired. Default false.
    */
   readonly isQuiet?: boolean | undefined
   readonly answer: A
@@ -137,26 +146,32 @@ export interface Decision<out A> {
 export interface Decide<out A> {
   (found: Found): Either.Either<Decision<A>, MemoryError>
   /**
-   * Decides the same, but yields to the event loop in between; present if the batch is long. An engine that uses it must keep the rows it
-   * found locked until the commit, or check before the commit that they are unchanged. An engine that ignores it is still correct, but
-   * blocks the event loop.
+   * Makes the same decision, but yields to the event loop in between; present if the batch is long. An engine that calls it must keep the
+   * rows it has read locked until the commit, or check before the commit that they are unchanged. An engine that does not call it is still
+   * correct, but blocks the event loop.
    */
   readonly paced?: ((found: Found) => Effect.Effect<Decision<A>, MemoryError>) | undefined
 }
 
-/** A change, with as much of the row before and after as is needed to decide which viewers are notified. */
+/**
+ * A change, with the parts of the row before and after that decide which viewers are notified. `by` is `here` for writes of this store,
+ * `there` for others.
+ */
 export interface Change {
   readonly id: MemoryId
   readonly before: { readonly scope: MemoryScope; readonly expiresAt?: number | undefined } | undefined
   readonly after: MemoryRecord | undefined
   readonly by: "here" | "there"
 }
-/** A change, or an error about a place that could not be read. */
+/** A change, or an error about a file or other source that could not be read. */
 export type Event = Change | { readonly issue: MemoryError }
 
 /** A row that compaction may erase, now or later. */
 export interface Due {
-  /** Time from which it may be erased, in epoch milliseconds: `expiresAt` of a record, or the end of a tombstone's retention. */
+  /**
+   * Time from which the row may be erased, in epoch milliseconds: `expiresAt` of a record, or the end of the time for which a tombstone is
+   * kept.
+   */
   readonly at: number
   readonly tenant: string
   readonly id: MemoryId
@@ -164,8 +179,7 @@ export interface Due {
 }
 
 /**
- * A point in the history of a tenant's changes. Marks with the same `of` are ordered by `version`; marks with different `of` cannot be
- * compared.
+ * A point in time of a tenant's changes. Marks with the same `of` are ordered by `version`; marks with different `of` cannot be compared.
  */
 export interface Mark {
   readonly of: object
@@ -173,22 +187,22 @@ export interface Mark {
 }
 /** The rows that changed since a mark. */
 export interface Changed {
-  /** The mark of the current moment. Passed to the next call, it selects the changes after this one. */
+  /** The mark of the current moment. A later call with this mark returns the changes made after this call. */
   readonly mark: Mark
-  /** Rows written or erased since the mark; an id may occur more than once. `undefined` if unknown: then any row may have changed. */
+  /** Ids of the rows written or erased since the mark; an id may occur more than once. `undefined` if unknown: any row may have changed. */
   readonly ids: ReadonlyArray<MemoryId> | undefined
 }
 
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed; `overCap` and `tenantsWith` find where retention and the outbox have work. A layer that changes
- * what a store returns must wrap its reader too. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy`
- * needs. It fails with `read_only` if the store is read-only.
+ * `invalidAt` has passed. Retention finds its work with `overCap`, the outbox with `tenantsWith`. A layer that changes what a store returns
+ * must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy` needs. It fails with
+ * `read_only` if the store is read-only.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
 {
-  /** The use counts as stored, those of tombstones included. Without `set` they cannot be written. */
+  /** The use counts as stored, including those of tombstones. If `set` is absent they cannot be written. */
   readonly uses: Pick<EngineUses, "read" | "set">
 }
 
@@ -196,17 +210,17 @@ export interface Reader
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
   /**
-   * Fingerprint of the analyzer that made the stored postings; `undefined` if there are none, as in an empty store. `make` refuses an
-   * engine with the fingerprint of another analyzer, and its error names `reindex`.
+   * Fingerprint of the analyzer with which the stored index was made; `undefined` if no index is stored, as in an empty store. `make` fails
+   * if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
-  /** Replaces the terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Bound: all rows. */
+  /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Bound: all rows. */
   readonly reindex: (
     analyzer: string,
     entryOf: (stored: Stored) => Entry
   ) => Effect.Effect<void, MemoryError>
 
-  /** Reads rows by id, tombstones included. Bound: the rows. */
+  /** Reads rows by id, tombstones included. Bound: one row per id. */
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
@@ -218,8 +232,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
   /**
-   * Reads, decides and commits in one transaction. If the decision is a `Left`, nothing is written. Bound: the rows needed and the rows
-   * written.
+   * Reads, decides and commits in one transaction. If the decision is a `Left`, fails with its error and writes nothing. Bound: the rows
+   * needed and the rows written.
    */
   readonly transact: <A>(
     tenant: string,
@@ -227,18 +241,21 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     decide: Decide<A>
   ) => Effect.Effect<A, MemoryError>
 
-  /** Returns the ids that changed since a mark. Without this method, callers read all of their cached rows again. Bound: the ids. */
+  /**
+   * Returns the ids that changed since a mark. Without this method, callers read all rows that they have cached again. Bound: the ids
+   * returned.
+   */
   readonly changed?:
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
     | undefined
 
-  /** Returns the records that refer to any of these ids or names. Bound: those records. */
+  /** Returns the records that refer to any of these ids or names. Bound: the records returned. */
   readonly referring: (
     sight: Sight,
     asked: Asked,
     keys: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Returns the records that have any of these names. Bound: those records. */
+  /** Returns the records that have any of these names. Bound: the records returned. */
   readonly named: (
     sight: Sight,
     asked: Asked,
@@ -246,26 +263,26 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
   /**
-   * Returns the rows that expire and the tombstones that are not kept for ever, of all tenants, ordered by `at`, tenant and id, starting
-   * after `after`. So the rows due now come first, and the next row tells when to compact again. Bound: `limit`.
+   * Returns the rows that compaction may erase, now or later: rows that expire, and tombstones that are not kept for ever. Of all tenants,
+   * ordered by `at`, tenant and id, starting after `after`, so that the next row tells when to compact again. Bound: `limit`.
    */
   readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
   /**
-   * Returns the scopes with more rows of a kind than its cap. Expired rows and rows whose `invalidAt` has passed count; tombstones do not.
-   * Bound: the groups returned.
+   * Returns the scopes that have more rows of a kind than the kind's cap. Counts expired rows and rows whose `invalidAt` has passed, but no
+   * tombstones. Bound: the scopes and kinds returned.
    */
   readonly overCap: (
     tenant: string,
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /** Streams the tenants that have a row of exactly this scope, not counting tombstones; the outbox uses it. Bound: those tenants. */
+  /** Streams the tenants that have a row of exactly this scope, not counting tombstones; for the outbox. Bound: the tenants returned. */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
-   * Streams the changes after subscription, each converted by `heard`; changes of other processes too, if the engine is `shared`. A change
-   * for which `heard` returns `undefined` takes no room in the buffer, so that a listener cannot fall behind because of changes it does not
-   * see.
+   * Streams the changes after subscription, each converted by `heard`. If the engine is `shared`, includes changes of other processes. A
+   * change for which `heard` returns `undefined` takes no room in the buffer, so that changes a listener may not see cannot make its buffer
+   * overflow.
    */
   readonly changes: <A>(
     tenant: string,
@@ -277,7 +294,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly vectors?: EngineVectors | undefined
   /** Key of `MemoryStore.sign`, stored with the rows. Required if the rows are durable or shared; otherwise generated by the store. */
   readonly secret?: string | undefined
-  /** Runs before each call, so that an engine that stopped polling can read what changed meanwhile. Default: nothing. */
+  /** Runs before each call of the store. An engine that has stopped polling uses it to read what changed meanwhile. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 
@@ -289,8 +306,8 @@ export interface EngineUses {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /**
-   * Replaces the use counts of each row; ignores ids without a row (a tombstone is a row). Without `set`, a copy cannot bring use counts
-   * into this engine. Bound: the rows.
+   * Replaces the use counts of each row. Ignores ids without a row; a tombstone is a row. If `set` is absent, a copy cannot write use
+   * counts into this engine. Bound: the rows.
    */
   readonly set?:
     | ((tenant: string, uses: ReadonlyArray<readonly [id: MemoryId, uses: Uses]>) => Effect.Effect<void, MemoryError>)
@@ -298,35 +315,40 @@ export interface EngineUses {
 }
 
 /**
- * The vectors, by tenant, model and hash of the text. Tenants share no vectors, so that a tenant cannot learn what another one embedded.
+ * The vectors, by tenant, model and hash of the text. Tenants share no vectors, so that a tenant cannot find out which texts another one
+ * has embedded.
  */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
-  /** Returns the models of which the tenant has a vector, each once, in any order. Bound: the models. */
+  /** Returns the names of the models for which the tenant has vectors, each once, in any order. Bound: the models. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the dimensions of the tenant's vectors of this model. An engine may return `expected` without reading them again if they had
-   * that value at the last read; its `near` then fails with `invalid_draft` if the vector has other dimensions.
+   * Returns the dimensions of the tenant's vectors of this model. An engine may return `expected` without reading them if that was their
+   * value at the last read; if they have changed since, `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,
     model: string,
     expected?: number
   ) => Effect.Effect<number | undefined, MemoryError>
-  /** Returns texts without a vector of the model, each once, without those of the library's own rows. Bound: `limit`. */
+  /**
+   * Returns texts that have no vector of the model, each once. Leaves out texts of rows that the library keeps for itself. Bound: `limit`.
+   */
   readonly pending: (
     tenant: string,
     model: string,
     limit: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
-  /** Adds vectors; a hash that has one keeps it. Fails with `invalid_draft` if another process was first, with other dimensions. */
+  /**
+   * Adds vectors; a hash that has one keeps it. Fails with `invalid_draft` if another process has stored vectors of other dimensions first.
+   */
   readonly attach: (
     tenant: string,
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases the vectors of texts that no row has any more, for tenants where these may be the majority. They stem from texts that were
-   * edited. Compaction calls it. Absent if the engine never leaves such vectors.
+   * Erases the vectors of texts that no row has any more, because the texts were edited, for tenants where such vectors may be the
+   * majority. Compaction calls it. Absent if the engine never keeps such vectors.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }

@@ -1,7 +1,7 @@
 /**
  * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous step, so it needs
- * no locks, and no tenant waits for another. A long batch is decided in many steps with pauses; its commit is one step, which first checks
- * that the rows it was decided on are unchanged.
+ * no locks, and no tenant waits for another. A long batch is decided in many steps, between which other fibers run; its commit is one step,
+ * which first checks that the rows from which it was decided are unchanged.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -81,7 +81,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
         )
     }),
     tenantsWith: (scope) => tenantsWith(memory, MemoryScope.key(scope)),
-    analyzer: Effect.succeed(undefined), // this process tokenizes each row itself, with the configured analyzer
+    analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
     changes: memory.changeFeed.stream,
@@ -89,7 +89,8 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          yield* tenantIndexes.get(tenant).texts().prepared // built with pauses now, so that no later erasure builds it at once
+          // the table of texts is built here with pauses, since `sweep` would build it in one synchronous step
+          yield* tenantIndexes.get(tenant).texts().prepared
           yield* vectors.attach(tenant, model, all)
           tenantIndexes.get(tenant).texts().build().attached(all.map(([hash]) => hash))
         })
@@ -100,7 +101,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-/** Makes the index of a tenant. If the tenant has vectors, the index tracks their texts from the start. */
+/** Makes the index of a tenant. If the tenant has vectors, also starts its table of texts, so that orphaned vectors are found. */
 const makeTenantIndex = (
   { analyzer, embeddings, kinds, revisions }: Memory,
   tenant: string
@@ -112,7 +113,7 @@ const makeTenantIndex = (
   return tenantIndex
 }
 
-/** Finds the tenants with a row of a scope. Scans the rows of small tenants instead of building their index. */
+/** Finds the tenants with a row of a scope. Scans the rows of small tenants, which is cheaper than building their index. */
 const tenantsWith = (memory: Memory, key: string): Stream.Stream<string> =>
   Stream.filterEffect(
     Stream.suspend(() => Stream.fromIterable(Array.from(memory.revisions.keys()))),
@@ -154,15 +155,21 @@ const transact = <A>(
     return attempt(pacedAttempts)
   })
 
-/** Number of attempts to decide a long batch with pauses, each defeated by another write in between; then one step decides it. */
+/**
+ * Number of attempts to decide a long batch with pauses. If other writes change its rows during every attempt, the batch is decided in one
+ * step.
+ */
 const pacedAttempts = 3
 
 const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
-/** Whether no row of the tenant was written between two marks. False also if the index was rebuilt, since then it is unknown. */
+/**
+ * Whether no row of the tenant was written between two marks. Returns false also if the index was rebuilt, since a new index does not know
+ * earlier writes.
+ */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
-/** Whether everything that the transaction needs is as it was found. */
+/** Whether all rows and keys that the transaction depends on are as they were when it was decided. */
 const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
   isSame(found.holders, now.holders, isSameList) &&
@@ -182,7 +189,7 @@ const isSameList = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>):
 
 /**
  * Commits a decision, notifies the listeners, and returns the answer. Commit and notification are one synchronous step, so that no reader
- * sees one without the other.
+ * can observe the rows before the notification is sent.
  */
 const committed = <A>(
   memory: Memory,
@@ -236,12 +243,12 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
-/** Erases the vectors of texts that no record of the tenant has any more. Cost: those vectors. */
+/** Erases the vectors of texts that no record of the tenant has any more. Cost: the number of those vectors. */
 const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
   if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
 
-/** Erases orphaned vectors if they are the majority. Skips a tenant without rows, whose vectors may precede its records. */
+/** Erases orphaned vectors if they are the majority. Skips a tenant without rows: its vectors may have been added before its records. */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
   const tenantIndex = memory.tenantIndexes.get(tenant)
@@ -249,8 +256,8 @@ const prune = (memory: Memory, tenant: string): void => {
 }
 
 /**
- * The indexes of many tenants, for an engine that has the rows in memory anyway. The index of a tenant with few rows is evicted when it is
- * the least recently used, and rebuilt when needed, so that many small tenants take little memory.
+ * A cache of the tenants' indexes, for an engine that has all rows in memory. Indexes of tenants with few rows are evicted, least recently
+ * used first, and rebuilt when they are needed again, so that many small tenants take little memory.
  */
 export class Cache {
   readonly #make: (tenant: string) => TenantIndex.TenantIndex
@@ -258,12 +265,12 @@ export class Cache {
   /** Indexes of tenants with few rows, least recently used first. */
   readonly #small = new Map<string, TenantIndex.TenantIndex>()
 
-  /** Takes the function that builds the index of a tenant from all of its rows. */
+  /** Makes an empty cache. `make` builds the index of a tenant from all of the tenant's rows. */
   constructor(make: (tenant: string) => TenantIndex.TenantIndex) {
     this.#make = make
   }
 
-  /** Returns the index of a tenant. A tenant without rows gets an empty index, which is not cached. */
+  /** Returns the index of a tenant, building it if needed. A tenant without rows gets an empty index, which is not cached. */
   get(tenant: string): TenantIndex.TenantIndex {
     const large = this.#large.get(tenant)
     if (large !== undefined) return large
@@ -275,12 +282,14 @@ export class Cache {
 
   readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
-  /** Returns the index of a tenant with many rows; `undefined` if the tenant has few. */
+  /** Returns the index of a tenant with many rows; `undefined` if the tenant has few rows or no cached index. */
   large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }
 
-  /** Caches a tenant index that has `rows` rows, tombstones included. */
+  /**
+   * Caches the index of a tenant that has `rows` rows, tombstones included. Evicts the least recently used small indexes above the limit.
+   */
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)
     this.#large.delete(tenant)
@@ -291,7 +300,8 @@ export class Cache {
       this.#small.delete(tenant)
       let size = 0
       for (const { body } of tenantIndex.each()) size += body.length
-      if (size > maxSmallLength) this.#large.set(tenant, tenantIndex) // too long to be indexed again after an eviction
+      // texts this long would take too long to index again, so the index is kept
+      if (size > maxSmallLength) this.#large.set(tenant, tenantIndex)
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Extracts from a record its names, and the names and ids that it refers to: from its summary, text, path and properties. `Links` finds the
- * records that the names stand for.
+ * Extracts from a record its names, and the names and ids that it refers to: from its summary, text, path and properties. `Links` looks up
+ * the records that have these names.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
@@ -8,7 +8,7 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { Json } from "../../domain/Payload.ts"
 import * as Wikilink from "../../domain/Wikilink.ts"
 
-/** A reference in a record's text: the id that it may be, and the names that it may mean, most likely first. */
+/** A reference in a record's text: the id that the text may be, and the names that it may be, most likely first. */
 export interface Mention {
   readonly id: MemoryId | undefined
   readonly names: ReadonlyArray<string>
@@ -17,20 +17,20 @@ export interface Mention {
 export const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
   origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
 
-/** Returns the folder of a file's record, normalised as a name. */
+/** Returns the folder of a record that is a Markdown file, normalised as a name; `undefined` for other records. */
 export const folderOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
 }
 
-/** Returns the full path of a file's record, normalised as a name. */
+/** Returns the full path of a record that is a Markdown file, normalised as a name; `undefined` for other records. */
 export const wholeNameOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.namesOf(path)[0]
 }
 
 /**
- * Returns the names of a record. For a file also its path, every suffix of the path (`a/b/c`, `b/c`, `c`), and the id that it had in
+ * Returns the names of a record: its summary, and for a file also every suffix of its path (`a/b/c`, `b/c`, `c`) and the id that it had in
  * another system.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
@@ -53,7 +53,7 @@ const maxParts = 8
 /** Metadata key of the earlier names of a renamed file, so that links to an earlier name still find it. */
 export const formerNames = "formerNames"
 
-/** Number of aliases that are read; the rest is ignored. */
+/** Number of aliases of a file that are read; further ones are ignored. */
 const maxAliases = 64
 
 /** Returns the names in a file's properties: its aliases and former names. */
@@ -66,7 +66,10 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
       .filter((name) => name !== "")
     : []
 
-/** Returns the references in the body and in a file's properties. Other records have theirs in `metadata.links`, as Deuz stores them. */
+/**
+ * Returns the references in a record's body and in a file's properties. For a record that is not a file, `metadata.links` is read in place
+ * of properties, since the application Deuz stores links there.
+ */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
   const told = origin === "file" ? metadata : metadata["links"]
@@ -76,10 +79,11 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map((link) => mentionOf(link, folder))
 }
 
-/** Converts a link to a reference. `folder` is that of the file with the link. */
+/** Converts a link to a reference. `folder` is the folder of the file that contains the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may contain a ^
+    // a summary may contain a caret, so this may be a name too
+    ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []),
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
   ]
@@ -97,7 +101,9 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     ? Object.values(json).flatMap(textsOf)
     : []
 
-/** Returns the path of a link's target relative to the folder of a file. Empty if the target is not relative, or leads out of the vault. */
+/**
+ * Returns the path of a link's target, resolved from the folder of a file. Empty if the target is not relative, or leads out of the vault.
+ */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
   const parts = folder === "" ? [] : folder.split("/")
@@ -112,7 +118,7 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
 const isId = (text: string): text is MemoryId => text.length === 26 && isUlid(text)
 const isUlid = Schema.is(MemoryId)
 
-/** Returns the keys of a reference: its id, if it has one, and its names. */
+/** Returns the keys of a reference: its id, if it may be one, and its names. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
 /** Returns the hashes of the names of a record, possibly with repetitions. Only files have names besides the summary. */
@@ -121,7 +127,10 @@ export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
     ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
     : [Wikilink.hashOfName(record.summary)]
 
-/** Returns the hashes of the names and ids that a record refers to, possibly with repetitions and with hashes of other names. */
+/**
+ * Returns the hashes of the names and ids that a record refers to. May repeat a hash, and may contain hashes of names that the record does
+ * not refer to.
+ */
 export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
   const { body, links, metadata, source: { origin } } = record
   const isPlain = origin !== "file" && metadata["links"] === undefined
@@ -143,9 +152,10 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * A map from 32-bit hashes to objects, several objects to a hash, for callers that look up a text by its hash and then compare the text
- * itself. A hash with one object stores just the object. When there are many keys they are split over many tables, so that no table takes
- * long to grow and blocks the event loop. Added keys are buffered, and go into their table when a key of that table is read.
+ * A map from 32-bit hashes to objects, several objects per hash. For callers that look up a text by its hash, and then compare the text
+ * itself. A hash with one object stores the object without a set. When there are many keys they are split over many tables, so that no
+ * single table blocks the event loop while it grows. Added keys are buffered, and inserted into their table when a key of that table is
+ * read.
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
@@ -160,7 +170,7 @@ export class KeyIndex<V extends object> {
     if (parts.length === 1 && ++this.#size > most) this.#spread(part)
   }
 
-  /** Removes an object from a key. Cost: the keys buffered in its part. */
+  /** Removes an object from a key. Cost: the number of keys buffered in the same part. */
   remove(key: number, value: V): void {
     const table = this.#tableOf(key)
     const held = table?.get(key)
@@ -171,8 +181,8 @@ export class KeyIndex<V extends object> {
   }
 
   /**
-   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: the objects returned, and the keys
-   * buffered in its part.
+   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: the number of objects returned, and
+   * of keys buffered in the same part.
    */
   get(key: number): Iterable<V> {
     const held = this.#tableOf(key)?.get(key)
@@ -192,7 +202,7 @@ export class KeyIndex<V extends object> {
   }
 }
 
-/** A part of the keys: a table, and a buffer of keys that are not in the table yet. */
+/** One of the parts over which the keys are split: a table, and a buffer of keys that are not in the table yet. */
 class Part<V extends object> {
   readonly #table = new Table<V>()
   #keys: Array<number> = []
@@ -221,7 +231,7 @@ class Part<V extends object> {
   }
 }
 
-/** Number of keys above which the keys are split into parts, and the number of parts, which is a power of two. */
+/** Number of keys above which they are split into parts (`most`), and the number of parts, a power of two (`spread`). */
 const most = 8_192
 const spread = 256
 
@@ -245,21 +255,21 @@ class Table<V extends object> {
     if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow(2 * this.#keys.length)
   }
 
-  /** Makes room for so many keys more. */
+  /** Grows the table, if needed, so that this many more keys fit. */
   reserve(more: number): void {
     let length = this.#keys.length
     while (4 * (this.#size + more) > 3 * length) length *= 2
     if (length > this.#keys.length) this.#grow(length)
   }
 
-  /** Removes a key that exists, and moves back the entries behind it that could no longer be found. */
+  /** Removes a key that exists. Moves entries behind it to the freed slot if a lookup could no longer find them. */
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1
     let free = this.#placeOf(key)
     for (let at = (free + 1) & mask; values[at] !== undefined; at = (at + 1) & mask) {
       const home = this.#homeOf(keys[at]!)
-      if (((at - home) & mask) < ((at - free) & mask)) continue // the entry is between its home slot and the free slot
+      if (((at - home) & mask) < ((at - free) & mask)) continue // a lookup of this entry starts behind the free slot, so it still succeeds
       keys[free] = keys[at]!
       values[free] = values[at]
       free = at

@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore in a batch finds revisions written earlier in the batch, and fails with not_found for those purged earlier in it",
+    "a Restore in a batch finds revisions written by earlier mutations of the batch, and fails with not_found for those they purged",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a Put after a Forget of its duplicate in one batch resolves to the oldest duplicate left, or creates a record if none is left",
+    "a Put that follows a Forget of its duplicate in one batch returns the oldest remaining duplicate, or creates a record if none remains",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -95,35 +95,38 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("each mutation of a batch sees the effects of the mutations before it", (store) =>
-    Effect.gen(function*() {
-      yield* TestClock.adjust("1 second")
-      const applied = yield* store.apply(ada, [
-        Put(draft("one", { id: id("a") })),
-        { _tag: "Update", id: id("a"), patch: { body: "two" }, ifRevision: 1 },
-        Put(fact("Tea", { id: id("b") })),
-        Put(fact("Tea")),
-        { _tag: "Forget", id: id("b"), ifRevision: 1 },
-        { _tag: "Forget", id: id("b") },
-        Put(fact("Tea", { id: id("b") })),
-        { _tag: "Forget", id: id("nobody") },
-        { _tag: "Restore", id: id("a"), revision: 2 },
-        { _tag: "Restore", id: id("a"), revision: 0 }
-      ])
-      assert.deepEqual(applied.map(({ before, id, outcome, record }) => [id, outcome, before, record?.revision]), [
-        [id("a"), "created", 0, 1],
-        [id("a"), "updated", 1, 2],
-        [id("b"), "created", 0, 1],
-        [id("b"), "duplicate", 1, 1],
-        [id("b"), "forgotten", 1, undefined],
-        [id("b"), "absent", 0, undefined],
-        [id("b"), "created", 0, 3],
-        [id("nobody"), "absent", 0, undefined],
-        [id("a"), "updated", 2, 3],
-        [id("a"), "forgotten", 3, undefined]
-      ])
-      assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
-    })),
+  law(
+    "each mutation of a batch is applied to the result of the mutations before it",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.adjust("1 second")
+        const applied = yield* store.apply(ada, [
+          Put(draft("one", { id: id("a") })),
+          { _tag: "Update", id: id("a"), patch: { body: "two" }, ifRevision: 1 },
+          Put(fact("Tea", { id: id("b") })),
+          Put(fact("Tea")),
+          { _tag: "Forget", id: id("b"), ifRevision: 1 },
+          { _tag: "Forget", id: id("b") },
+          Put(fact("Tea", { id: id("b") })),
+          { _tag: "Forget", id: id("nobody") },
+          { _tag: "Restore", id: id("a"), revision: 2 },
+          { _tag: "Restore", id: id("a"), revision: 0 }
+        ])
+        assert.deepEqual(applied.map(({ before, id, outcome, record }) => [id, outcome, before, record?.revision]), [
+          [id("a"), "created", 0, 1],
+          [id("a"), "updated", 1, 2],
+          [id("b"), "created", 0, 1],
+          [id("b"), "duplicate", 1, 1],
+          [id("b"), "forgotten", 1, undefined],
+          [id("b"), "absent", 0, undefined],
+          [id("b"), "created", 0, 3],
+          [id("nobody"), "absent", 0, undefined],
+          [id("a"), "updated", 2, 3],
+          [id("a"), "forgotten", 3, undefined]
+        ])
+        assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
+      })
+  ),
 
   law(
     "a batch of 160 drafts is deduplicated within itself, and writes nothing if one of its mutations is refused",
@@ -162,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "list returns the correction after a batch that puts a correction and closes the old record, and with an earlier asOf the old one",
+    "a batch that closes a record and puts its correction makes list return the correction, and with an earlier asOf the old record",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

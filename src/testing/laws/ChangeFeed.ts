@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "changes emits Forgotten when a record leaves the viewer's sight, and Written when it comes into it",
+    "changes emits Forgotten when a record moves out of the scopes that the viewer sees, and Written when it moves into them",
     (store) =>
       Effect.gen(function*() {
         const toAda = yield* listen(store, ada)
@@ -150,7 +150,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a subscription to changes can end after two changes, and later writes succeed",
+    "a subscriber to changes can unsubscribe after two changes, and later writes succeed",
     (store) =>
       Effect.gen(function*() {
         const taken = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))

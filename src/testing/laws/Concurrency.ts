@@ -9,7 +9,7 @@ import { ada, draft, listed, put, the } from "../Sample.ts"
 /** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a put, update, Forget or Restore with a stale ifRevision changes nothing and fails with conflict, expected and actual revision",
+    "a put, update, Forget or Restore with an outdated ifRevision fails with conflict and both revision numbers, and changes nothing",
     (store) =>
       Effect.gen(function*() {
         const { id, revision } = yield* put(store, draft("Tea"))
@@ -51,7 +51,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "concurrent updates of one record are all applied, with ifRevision and a retry or without it",
+    "concurrent updates of one record are all applied, whether they retry with ifRevision or omit ifRevision",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("count", { data: { n: 0 } }))

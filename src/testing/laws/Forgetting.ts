@@ -24,7 +24,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "forget returns true the first time and false from then on, and every read answers as if the record did not exist",
+    "forget returns true for an existing record and false from then on, and every read answers as if the record did not exist",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -55,7 +55,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a put under the id of a forgotten record creates a record, and its revision continues the old count",
+    "a put under the id of a forgotten record creates a record whose revision number follows that of the forgotten one",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea"), tags: ["hot"] }))
@@ -113,7 +113,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "a viewer's history of a record put again after a forget omits the revisions before the forget; System's contains them",
+    "history after a forget and a new put under the same id omits the revisions before the forget, except for System",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("secret", { id: id("tea") }))
@@ -128,7 +128,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "history of a restored record contains its tombstone and earlier revisions, back to the last put that created it",
+    "history of a restored record contains its tombstone and the revisions before it, back to the put that created the record",
     (store) =>
       Effect.gen(function*() {
         const revisions = (limit?: number) =>
@@ -151,7 +151,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "restoring the revision of a tombstone brings back the record that was forgotten",
+    "a Restore of the tombstone's revision brings back the record as it was before it was forgotten",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea") }))
@@ -166,7 +166,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "Restore writes the old content as a new revision, and Restore of revision 0 forgets the record",
+    "Restore writes the content of an earlier revision as a new revision, and Restore of revision 0 forgets the record",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -194,7 +194,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "Restore brings back every field of an earlier revision, also after the record was forgotten",
+    "Restore of an earlier revision brings back every field of the record, also after the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))
@@ -213,7 +213,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "compact erases expired records, forgotten or not, returns their number, and leaves all other records",
+    "compact erases expired records, also those that were forgotten, returns their number, and leaves all other records",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept"))
@@ -232,7 +232,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("tenants returns exactly the tenants that hold a record", (store) =>
+  law("tenants returns exactly the tenants that have a record", (store) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* store.tenants, [])
       yield* put(store, draft("Tea"))

@@ -28,7 +28,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the gap between two ids generated in one millisecond does not depend on how many ids other tenants generated in between",
+    "the gap between two ids generated in one millisecond does not depend on the number of ids that other tenants generated in between",
     (store) =>
       Effect.gen(function*() {
         const mint = (viewer: Viewer.Any, count: number) =>
@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "drafts with the new text of an update are duplicates of the record, and drafts with the old text are not",
+    "a draft with the text that a record got by an update is a duplicate of the record, and a draft with the old text is not",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))
@@ -161,7 +161,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a duplicate resolves to the oldest live record with its text, whether that record's id was generated or given",
+    "a put of a duplicate returns the oldest live record with the same text, whether that record's id was generated or given",
     (store) =>
       Effect.gen(function*() {
         const minted = yield* put(store, fact("Tea"))

@@ -13,7 +13,7 @@ const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "
 /** The laws of internal rows. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "only System can read, find, count or change records of scope Internal; no other viewer can, whatever its reach",
+    "only System can read, find, count or change records of scope Internal (the library's own rows); no other viewer can",
     (store) =>
       Effect.gen(function*() {
         const query = { text: "tea", explain: true }
@@ -61,7 +61,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("texts of records of scope Internal are never pending for a vector", (store) =>
+  law("vectors.pending never returns texts of records of scope Internal", (store) =>
     Effect.gen(function*() {
       yield* put(store, row("own"), system)
       if (Option.isNone(store.vectors)) return assert.isFalse(store.capabilities.vector)

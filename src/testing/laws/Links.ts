@@ -28,7 +28,7 @@ const write = (store: Service, id: MemoryId, summary: string, body = "", viewer:
 /** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "links returns a record's links and the [[wikilinks]] of its body, at both ends",
+    "links returns the targets of a record's links and [[wikilinks]], and for each target the records that link to it",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits a record's links to itself, and returns each target once per link type",
+    "links omits a record's links to itself, and returns each target once for each type of link",
     (store) =>
       Effect.gen(function*() {
         const links = [{ to: tea, type: "x", weight: 1 }, { to: cup, type: "x", weight: 0.5 }, {
@@ -97,7 +97,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links reflects every put, rename, edit, forget and purge of the records at both ends",
+    "links reflects every put, rename, edit, forget and purge of the linking and of the linked record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")
@@ -123,7 +123,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] that names several records resolves to the one of the same scope, else the newest, else the first by id",
+    "a [[wikilink]] that matches several records resolves to the one in its record's scope, else the newest, else the first by id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // sorting keeps both
@@ -145,7 +145,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits a target that is invisible, closed, not yet valid or expired; its name then resolves to another record",
+    "links omits targets that are invisible, closed, not yet valid or expired, and a [[wikilink]] then resolves to another match",
     (store) =>
       Effect.gen(function*() {
         const his = { scope: { userId: "bob" } }

@@ -14,7 +14,7 @@ import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 /** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "list orders records newest first, by updatedAt or else createdAt, then by id",
+    "list orders records by updatedAt, or createdAt if never updated, newest first, then by id",
     (store) =>
       Effect.gen(function*() {
         const names = ["a", "b", "c", "d"]
@@ -33,17 +33,20 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("list returns 20 records by default, and a cursor only if there are more", (store) =>
-    Effect.gen(function*() {
-      yield* store.put(ada, Array.from({ length: 21 }, (_, n) => draft(String(n))))
-      const first = yield* store.list(ada, {})
-      assert.lengthOf(first.items, 20)
-      const second = yield* store.list(ada, { after: first.next })
-      assert.lengthOf(second.items, 1)
-      assert.isUndefined(second.next)
-      assert.isUndefined((yield* store.list(ada, { limit: 21 })).next)
-      assert.deepStrictEqual(yield* store.list(bob, {}), { items: [] })
-    })),
+  law(
+    "list returns 20 records by default, and a cursor only if more records follow",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Array.from({ length: 21 }, (_, n) => draft(String(n))))
+        const first = yield* store.list(ada, {})
+        assert.lengthOf(first.items, 20)
+        const second = yield* store.list(ada, { after: first.next })
+        assert.lengthOf(second.items, 1)
+        assert.isUndefined(second.next)
+        assert.isUndefined((yield* store.list(ada, { limit: 21 })).next)
+        assert.deepStrictEqual(yield* store.list(bob, {}), { items: [] })
+      })
+  ),
 
   law(
     "the pages of a list contain every unchanged record exactly once while other fibers write",

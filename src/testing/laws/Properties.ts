@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the store answers random sequences of calls by random viewers like a simple reference model",
+    "the store gives the same answers as a simple reference model to random sequences of calls by random viewers",
     (store, another) =>
       each(store, course(anything), (questions) =>
         Effect.gen(function*() {
@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a viewer's answers and changes are those of a store without the records that it does not see, for random sequences of calls",
+    "a viewer's answers and changes equal those of a store without the records that the viewer does not see, for random calls",
     (store, another) =>
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {

@@ -129,7 +129,7 @@ const badQueries: ReadonlyArray<readonly [Reason, object]> = [
 /** The laws of invalid input. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "put refuses an invalid draft with the reason that fits the field, and writes nothing of its batch",
+    "put refuses an invalid draft with the reason that fits the invalid field, and writes no draft of the batch",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept", { id: id("kept") }))
@@ -242,16 +242,19 @@ export const laws: ReadonlyArray<Law> = [
       for (const limit of [0, -1, NaN, 1.5, 1e9]) yield* refuses("invalid_draft", store.history(ada, id("x"), limit))
     })),
 
-  law("put refuses ifRevision unless there is exactly one draft, and it has an id", (store) =>
-    Effect.gen(function*() {
-      yield* refuses(
-        "invalid_draft",
-        store.put(ada, [draft("a", { id: id("a") }), draft("b", { id: id("b") })], { ifRevision: 1 })
-      )
-      yield* refuses("invalid_draft", store.put(ada, [], { ifRevision: 1 }))
-      yield* refuses("invalid_draft", store.put(ada, [draft("a")], { ifRevision: 1 }))
-      assert.deepStrictEqual(yield* listed(store, ada), [])
-    })),
+  law(
+    "put refuses ifRevision unless there is exactly one draft and the draft has an id",
+    (store) =>
+      Effect.gen(function*() {
+        yield* refuses(
+          "invalid_draft",
+          store.put(ada, [draft("a", { id: id("a") }), draft("b", { id: id("b") })], { ifRevision: 1 })
+        )
+        yield* refuses("invalid_draft", store.put(ada, [], { ifRevision: 1 }))
+        yield* refuses("invalid_draft", store.put(ada, [draft("a")], { ifRevision: 1 }))
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+      })
+  ),
 
   law("apply refuses a malformed mutation, and put refuses an invalid provenance", (store) =>
     Effect.gen(function*() {

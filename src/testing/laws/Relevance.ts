@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "search also returns turns next to a matching turn, ranked above a lone match, and no turns further away",
+    "search also returns the conversation turns next to a matching turn, ranked above a lone match, and no turns further away",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "expired and invisible records do not change the scores of neighbouring turns",
+    "expired and invisible conversation turns do not change the scores of the turns next to them",
     (store, another) =>
       Effect.gen(function*() {
         const alone = yield* another
@@ -63,7 +63,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a search that names a speaker ranks that speaker's words first, also by first name, without accents or with a wrong letter",
+    "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
     (store) =>
       Effect.gen(function*() {
         const said = (sequence: number, actor: string, body: string) =>
@@ -87,7 +87,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a search in the first person ranks the viewer's own words first, above the same words of others",
+    "search for a text in the first person ranks the viewer's own words first, above the same words of others",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -102,7 +102,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a search that names a time ranks records valid at that time first", (store) =>
+  law("search for a text that names a time ranks records valid at that time first", (store) =>
     Effect.gen(function*() {
       yield* TestClock.setTime(Date.UTC(2024, 0, 10))
       yield* store.put(ada, [

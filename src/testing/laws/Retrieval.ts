@@ -100,7 +100,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.isTrue(leftOut.limit === 1 || leftOut.exact === false)
     })),
 
-  law("search for a text without an indexable word returns no hits", (store) =>
+  law("search for a text without a word that is indexed returns no hits", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("the tea and a"))
       for (const text of ["", "  ", "the", "a", "?!", "\u0000", "—"]) {
@@ -149,7 +149,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search orders hits by score, which is 0..1; a short record with all words of the query comes first",
+    "search orders hits by score, which is in 0..1, and ranks a short record with all words of the query first",
     (store) =>
       Effect.gen(function*() {
         const best = "green tea"
@@ -229,7 +229,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "hybrid search without vectors answers by words and reports the failed vector leg; mode vector then fails with unsupported",
+    "hybrid search without vectors answers by words and reports the failure of the vector search; mode vector fails with unsupported",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
@@ -249,7 +249,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "whyNot returns the reason that keeps a record out of a search, and None for a hit",
+    "whyNot returns the reason that keeps a record out of the hits of a search, and None for a hit",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")

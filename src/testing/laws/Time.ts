@@ -54,7 +54,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), ["Cake"])
     })),
 
-  law("put and update refuse an expiresAt that is not in the future", (store) =>
+  law("put and update refuse an expiresAt in the past or present", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const { id } = yield* put(store, draft("Tea"))
@@ -66,7 +66,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "asOf selects the records valid at that time: validAt inclusive, invalidAt exclusive, closed records included",
+    "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list as System returns records whatever their valid time; asOf narrows it to those valid then",
+    "list as System returns records that are valid at any time, and with asOf only those valid at that time",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")

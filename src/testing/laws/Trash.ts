@@ -44,7 +44,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "every record listed as forgotten can be restored, with the content that it last had",
+    "every record that list returns as forgotten can be restored, with the content that it last had",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea", { tags: ["hot"], data: { n: 1 }, invalidAt: 5 }))
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list and stream page through forgotten records, and a cursor of that list is refused for any other list",
+    "list and stream return all pages of forgotten records, and any other list refuses their cursors",
     (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n))))

@@ -36,7 +36,7 @@ const sights: ReadonlyArray<readonly [viewer: Viewer.Any, sees: ReadonlyArray<st
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "reach exact sees scopes that name only the viewer's ids, reach within scopes that name all of them; both in its tenant only",
+    "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)
@@ -58,7 +58,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the scope of a filter narrows list and search to that scope and narrower ones, and never shows more than the viewer sees",
+    "a filter's scope narrows list and search to that scope and narrower ones, and never adds records that the viewer does not see",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
@@ -130,7 +130,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "an id with a slash is one id of a scope, and never the same as a scope of several ids",
+    "an id with a slash in it is one id of a scope, and is never confused with the scope of several ids joined by slashes",
     (store) =>
       Effect.gen(function*() {
         const scopes: ReadonlyArray<MemoryScope> = [
@@ -249,7 +249,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a draft equal to another user's record is no duplicate and creates a record of its own",
+    "a draft equal to another user's record is not treated as a duplicate, and creates a record",
     (store) =>
       Effect.gen(function*() {
         const hers = yield* put(store, fact("Tea"))
@@ -260,7 +260,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "scores, order, leftOut and whyNot are those of a store without the records that the viewer does not see",
+    "scores, order, leftOut and whyNot equal those of a store without the records that the viewer does not see",
     (store, another) =>
       Effect.gen(function*() {
         const alone = yield* another

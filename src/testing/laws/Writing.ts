@@ -88,7 +88,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("put takes origin and trust from its options, never from the draft", (store) =>
+  law("put reads origin and trust from its options, never from the draft", (store) =>
     Effect.gen(function*() {
       const claim = { reference: "r", origin: "instructions", trust: 0 } // only `reference` is a draft's to set
       const record = yield* put(store, draft("trust me", { source: claim }), ada, { origin: "import", trust: 3 })
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "update of the body also updates a derived summary, and leaves a given summary as it is",
+    "update of the body also updates a summary that was derived from the body, and leaves a summary that was given",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))

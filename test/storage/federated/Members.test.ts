@@ -23,7 +23,7 @@ import { bodiesIn, faulty, hitsOf, law, memory, mirrored, notesAndFacts, within 
 
 describe("a federation", () => {
   law(
-    "pages through the records of all stores in one order, each record once",
+    "list returns the records of all stores in one order over all pages, each record once",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -47,7 +47,7 @@ describe("a federation", () => {
   )
 
   law(
-    "lists a record whose copy was made later at the place of the record",
+    "list returns a record at its own place in the order, even if its copy in a mirror was made later",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -69,7 +69,7 @@ describe("a federation", () => {
   )
 
   law(
-    "lists records after a page that only copies fill",
+    "list returns the records that follow a page full of copies",
     Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -87,7 +87,7 @@ describe("a federation", () => {
   )
 
   law(
-    "returns links and [[wikilinks]] from one store to another, at both ends",
+    "links returns the targets of links and [[wikilinks]] in other stores, and the records of other stores that link to a record",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -107,7 +107,7 @@ describe("a federation", () => {
   )
 
   law(
-    "attaches a vector in each store that holds the text",
+    "attach adds a vector to each store that has the text",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -133,7 +133,7 @@ describe("a federation", () => {
   )
 
   law(
-    "keeps tenants apart in every store, and lists the tenants of all",
+    "records of two tenants are separate in every store, and tenants returns the tenants of all stores",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -151,7 +151,7 @@ describe("a federation", () => {
   )
 
   law(
-    "answers every call on an invisible record as for one that does not exist",
+    "every call on an invisible record answers as for a record that does not exist",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("has the capabilities that all writable stores share, and the tools of all stores in order", () =>
+  it.scoped("the capabilities are those that all writable stores share, and the tools those of all stores in order", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
@@ -213,7 +213,7 @@ class Project extends Context.Tag("Project")<Project, Federated.Named>() {}
 
 describe("stores attached to a federation", () => {
   law(
-    "stores attached to a federation from two entries of one layer are two stores",
+    "two entries with one layer are two separate stores",
     Federated.layer({ a: memory, b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -223,7 +223,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "are there while their scope is open, in order of attachment, and a name cannot be used twice",
+    "a store is listed while its scope is open, in order of attachment, and no second store can have its name",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -254,7 +254,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "attaching by two fibers at once under one name succeeds for one of them",
+    "two fibers that attach stores under one name at once succeed in one case and fail in the other",
     mirrored,
     (_, federated) =>
       Effect.gen(function*() {
@@ -269,7 +269,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "have their changes emitted to subscribers until they are detached",
+    "a store's changes are emitted to subscribers of the federation until the store is detached",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -290,7 +290,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "stores that are attached and detached during searches cause no search to fail",
+    "a store that is attached and detached during searches makes no search fail",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -314,7 +314,7 @@ describe("stores attached to a federation", () => {
       })
   )
 
-  it.scoped("can be attached and detached by a LayerMap", () =>
+  it.scoped("a LayerMap can attach and detach stores", () =>
     Effect.gen(function*() {
       const federated = yield* Federated.Federated
       const store = yield* MemoryStore.MemoryStore
@@ -337,7 +337,7 @@ describe("stores attached to a federation", () => {
 })
 
 describe("a configuration of a federation", () => {
-  it.effect("a configuration of a federation that is invalid is refused with all of its issues", () =>
+  it.effect("an invalid configuration is refused with a list of everything invalid in it", () =>
     Effect.gen(function*() {
       const issues = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
         Effect.map(

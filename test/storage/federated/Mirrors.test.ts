@@ -14,9 +14,9 @@ import { listen } from "../../../src/testing/Listener.ts"
 import { ada, draft, fact, found, get, id, listed, put, system, the } from "../../../src/testing/Sample.ts"
 import { bodiesIn, counted, faulty, law, memory, mirrored, within } from "./World.ts"
 
-describe("mirrors of a federation", () => {
+describe("mirrors of a federation (stores that get copies of records)", () => {
   law(
-    "receive the records that the rule selects with id, content and source, and no others",
+    "a mirror gets the records that the mirror rule selects, with their id, content and source, and no others",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -41,7 +41,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "follow every change of a copied record, whatever the rule says by then, and keep nothing of a purged one",
+    "a mirror follows every change of a copied record, even if the rule no longer selects it, and keeps nothing of a purged one",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -59,7 +59,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "add no second record to get, list, search, history, changes, tenants, uses and counts",
+    "copies add no second record to get, list, search, history, changes, tenants, uses and counts",
     mirrored,
     (store) =>
       Effect.gen(function*() {
@@ -93,7 +93,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "have a copy of every write that took place, also if the write was interrupted",
+    "a mirror has a copy of every write that was made, also if the write was interrupted",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -106,14 +106,14 @@ describe("mirrors of a federation", () => {
       })
   )
 
-  law("are not written to by a put of a duplicate", mirrored, (store, federated) =>
+  law("a put of a duplicate writes nothing to a mirror", mirrored, (store, federated) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("tea", { importance: 1 }))
       assert.strictEqual((yield* put(store, fact("tea", { importance: 1 }))).id, tea.id)
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("emit no change for a copy that another federation made", () =>
+  it.scoped("a mirror emits no change for a copy that another federation made", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -131,7 +131,7 @@ describe("mirrors of a federation", () => {
     }))
 
   law(
-    "emit a change for an id that was a copy's and is now a record's own",
+    "a change is emitted for an id that was that of a copy and is now that of a record",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -145,7 +145,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "mirrors of a federation that fail do not fail the write, and are corrected by the next write of the record",
+    "a mirror that fails does not make the write fail, and gets the record's state with the next write of the record",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -160,7 +160,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "mirrors of a federation that cannot be read do not fail a write, not even under a given id",
+    "a mirror that cannot be read does not make a write fail, not even under an id that the caller chose",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
@@ -174,7 +174,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "mirrors of a federation that keep a copy of a forgotten record make forget fail; the copy is invisible, and a second forget removes it",
+    "a mirror that still has the copy of a forgotten record makes forget fail; the copy is invisible, and a second forget removes it",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -193,7 +193,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "mirrors of a federation that keep a copy of a purged record make forget fail, and a second purge removes the copy",
+    "a mirror that still has the copy of a purged record makes forget fail, and a second purge removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -210,7 +210,7 @@ describe("mirrors of a federation", () => {
   )
 
   law(
-    "answer when the store of the record fails",
+    "a mirror returns its copies when the store of their records fails",
     Federated.layer({
       main: faulty({ ops: ["get"], at: 1 }, { ops: ["search"], at: 1 }),
       copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
@@ -224,7 +224,7 @@ describe("mirrors of a federation", () => {
       })
   )
 
-  it.scoped("have the updated record if an update overtakes the first copy", () =>
+  it.scoped("a mirror has the updated record, even if the update is made before the first copy is written", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Effect.makeLatch(false)
@@ -261,7 +261,7 @@ describe("mirrors of a federation", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  it.effect("cost four calls of the members for an update, a forget or a put of a new record", () =>
+  it.effect("an update, a forget or a put of a new record costs four calls of the member stores", () =>
     Effect.gen(function*() {
       const calls: Array<string> = []
       const federation = Federated.layer({
@@ -292,7 +292,7 @@ describe("mirrors of a federation", () => {
       }).pipe(Effect.provide(federation))
     }))
 
-  it("mirrors of a federation with the rule Federated.important copy records with an importance of 0.75 or more", () => {
+  it("the rule Federated.important selects records with an importance of 0.75 or more", () => {
     const record = (importance: number) => ({ importance }) as MemoryRecord // the rule reads no other field
     assert.deepStrictEqual([0.74, 0.75, 1].map((n) => Federated.important(record(n))), [false, true, true])
   })

@@ -12,7 +12,7 @@ import { stores } from "../../stores.ts"
 import { bodiesIn, byKind, faulty, law, memory, notesAndFacts } from "./World.ts"
 
 describe("search of a federation", () => {
-  law("interleaves the best hits of each store, ordered by score", notesAndFacts, (store) =>
+  law("search mixes the best hits of each store, ordered by score", notesAndFacts, (store) =>
     Effect.gen(function*() {
       yield* store.put(
         ada,
@@ -27,7 +27,7 @@ describe("search of a federation", () => {
     }))
 
   law(
-    "folds equal texts of two stores into one hit that names both stores; without a text both are returned",
+    "search folds equal texts of two stores into one hit with the names of both stores; without a text both are returned",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -49,7 +49,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "explains by whyNot that a hit of another store displaced one by limit or budget",
+    "whyNot says that a hit of another store displaced a record beyond the limit or the budget",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -65,7 +65,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "search of a federation over one store returns that store's answer with the store's name",
+    "search of a federation of one store returns that store's hits with the store's name",
     Federated.layer({ only: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -88,7 +88,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "takes from each store at most the call's maxResults, else the store's own, else 3; limit applies to all together",
+    "each store returns at most the call's maxResults, else its own maxResults, else 3 hits; limit applies to all hits together",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -116,7 +116,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "fails with not_found and the known names for an unknown store, before any store is searched",
+    "search of an unknown store fails with not_found and the known names, before any store is searched",
     Federated.layer({ a: faulty({ ops: ["search"], fault: "crash" }), b: memory }),
     (_, federated) =>
       Effect.gen(function*() {
@@ -127,7 +127,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "reports a store that fails, beside the hits of the others",
+    "search reports the error of a store that fails, beside the hits of the other stores",
     Federated.layer({ a: memory, b: faulty({ ops: ["search"], fault: "unavailable" }) }),
     (store) =>
       Effect.gen(function*() {
@@ -141,7 +141,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "fails if all stores fail: with the reason they share, else with unavailable and their names",
+    "search fails if all stores fail: with the reason they share, else with unavailable and the names of the stores",
     Federated.layer({
       a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
       b: faulty({ ops: ["search"] })
@@ -153,7 +153,7 @@ describe("search of a federation", () => {
       })
   )
 
-  it.effect("reports `exact: false` if one of its stores does", () =>
+  it.effect("search reports `exact: false` if one of its stores does", () =>
     Effect.gen(function*() {
       const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
         const store = Context.get(context, MemoryStore.MemoryStore)
@@ -175,7 +175,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("reports a missing leg per store if one store lacks it, and once if all do", () =>
+  it.effect("search reports a missing vector search per store if only some stores lack vectors, and once if all do", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
@@ -194,7 +194,7 @@ describe("search of a federation", () => {
 
 describe("a record in a store of a federation that fails", () => {
   law(
-    "is not reported as absent by get, list or put; records of other stores are still returned and updated",
+    "get, list and put do not report the record as absent, and return and update records of other stores",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
@@ -208,7 +208,7 @@ describe("a record in a store of a federation that fails", () => {
   )
 
   law(
-    "is not overwritten: a change fails while a store that may hold the record cannot be read",
+    "the record is not overwritten: a change fails while a store that may have the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -219,7 +219,7 @@ describe("a record in a store of a federation that fails", () => {
   )
 })
 
-describe("a federation with faulty code of its user", () => {
+describe("a federation with a member store, a mirror rule or a route that fails", () => {
   const over = (ops: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) => ({
     layer: Layer.map(
       MemoryStore.layerInMemory,
@@ -232,7 +232,7 @@ describe("a federation with faulty code of its user", () => {
   })
 
   law(
-    "lets other stores be written to while one store's write never ends",
+    "a write that never ends in one store does not block writes to other stores",
     Federated.layer(
       { notes: memory, facts: over(() => ({ apply: () => Effect.never, put: () => Effect.never })) },
       byKind
@@ -250,7 +250,7 @@ describe("a federation with faulty code of its user", () => {
   )
 
   law(
-    "reports a store whose search dies as failed",
+    "a store whose search dies with a defect is reported as failed",
     Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
     (store) =>
       Effect.gen(function*() {
@@ -264,7 +264,7 @@ describe("a federation with faulty code of its user", () => {
   )
 
   law(
-    "keeps the write and makes no copy if a mirror's rule throws",
+    "a mirror rule that throws does not make the write fail, and no copy is made",
     Federated.layer({
       main: memory,
       copies: {
@@ -283,7 +283,7 @@ describe("a federation with faulty code of its user", () => {
   )
 
   law(
-    "refuses the write with invalid_draft if its route throws",
+    "a route that throws makes the write fail with invalid_draft",
     Federated.layer({ main: memory }, {
       route: () => {
         throw new Error("a bug")

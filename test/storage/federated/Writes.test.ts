@@ -11,7 +11,7 @@ import { bodiesIn, byKind, faulty, law, memory, mirrored, notesAndFacts, Put, up
 
 describe("a write to a federation", () => {
   law(
-    "puts a new record into the store that the route names, else into the primary, by default the first writable one",
+    "a new record is written to the store that the route names, else to the primary, which is the first writable store by default",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -22,7 +22,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "goes to the store that the option primary names",
+    "a new record is written to the store that the option primary names",
     Federated.layer({ first: memory, second: memory }, { primary: "second" }),
     (store, federated) =>
       Effect.zipRight(
@@ -32,7 +32,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "changes a record in the store that holds it, whatever the route says by then",
+    "a change is written to the store that has the record, even if the route now names another store",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -52,7 +52,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "fails without effect if the route names a read-only or unknown store",
+    "a route that names a read-only or unknown store makes the write fail without effect",
     Federated.layer({ main: memory, archive: { layer: MemoryStore.layerInMemory } }, {
       route: ({ body }) => body === "main" ? undefined : body as "archive" // an untyped route may return any name
     }),
@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a write to a record in a read-only store of a federation is refused; an invisible record there is absent, but its id is taken", () =>
+  it.effect("a change of a record in a read-only store is refused; an invisible one counts as absent, but no put can use its id", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -101,7 +101,7 @@ describe("a write to a federation", () => {
     }).pipe(Effect.scoped))
 
   law(
-    "fails with read_only if no store is writable",
+    "a write fails with read_only if no store is writable",
     Federated.layer({ archive: { layer: MemoryStore.layerInMemory } }),
     (store) =>
       Effect.gen(function*() {
@@ -113,7 +113,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write of one id to a federation by many fibers at once puts the record into one store",
+    "a write of one id by many fibers at once puts the record into one store only",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -128,14 +128,18 @@ describe("a write to a federation", () => {
       })
   )
 
-  law("through one store of the federation is not routed", notesAndFacts, (_, federated) =>
-    Effect.gen(function*() {
-      yield* put(yield* within(federated, "notes"), fact("fact"))
-      assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
-    }))
+  law(
+    "a write through one store of the federation ignores the route",
+    notesAndFacts,
+    (_, federated) =>
+      Effect.gen(function*() {
+        yield* put(yield* within(federated, "notes"), fact("fact"))
+        assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
+      })
+  )
 
   law(
-    "through one store puts new records there, and changes records wherever they are",
+    "a write through one store puts new records there, and changes records in the stores that have them",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -153,7 +157,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write of Internal records to a federation goes with the rest of its batch, without route or mirror",
+    "a write of Internal records (the library's own rows) goes to the same store as the rest of its batch, without route or mirror",
     Federated.layer({
       main: memory,
       facts: memory,
@@ -180,14 +184,18 @@ describe("a write to a federation", () => {
 describe("a batch over several stores of a federation", () => {
   const both = (n: string) => [Put(draft(`note ${n}`)), Put(fact(`fact ${n}`))]
 
-  law("is applied in all of them, and answered in the order given", notesAndFacts, (store) =>
-    Effect.gen(function*() {
-      const applied = yield* store.apply(ada, [...both("1"), ...both("2")])
-      assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
-    }))
+  law(
+    "the batch is applied in all stores, and the results are in the order of its mutations",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        const applied = yield* store.apply(ada, [...both("1"), ...both("2")])
+        assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
+      })
+  )
 
   law(
-    "lets a later mutation find a record that an earlier one put",
+    "a later mutation finds a record that an earlier mutation put",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -198,7 +206,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "a batch over several stores of a federation with a mutation that one store refuses changes nothing in any",
+    "the batch changes nothing in any store if one store refuses a mutation",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -214,7 +222,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "is undone in the first store if the second one fails",
+    "the batch is undone in the first store if the second one fails",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 2 }) }, byKind),
     (store) =>
       Effect.gen(function*() {
@@ -239,7 +247,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "applies mutations that cannot be undone after all others",
+    "mutations that cannot be undone are applied after all others",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

@@ -26,11 +26,11 @@ const edited = (text: string, fields: Partial<MemoryRecord>) => {
   return Either.getOrElse(ForeignEdit.edit(text, record, changed(record, fields)), (issue) => `cannot: ${issue}`)
 }
 
-describe("ForeignEdit", () => {
+describe("ForeignEdit, which edits the text of a note by another author", () => {
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("adds or removes a tag as a line of its own, whatever else is beside it", () => {
+  it("a tag is added or removed as a line of its own, whatever else is next to it", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")
@@ -46,7 +46,7 @@ describe("ForeignEdit", () => {
     )
   })
 
-  it("keeps the form of tags: a list in one line, a text, or a property without a value", () => {
+  it("tags keep their form: a list in one line, a text, or a property without a value", () => {
     const inLine = "---\ntags: [garden, \"plants\"] # mine\n---\nSow."
     assert.strictEqual(edited(inLine, { tags: ["garden", "plants", "hot"] }), inLine.replace("s\"]", "s\", \"hot\"]"))
     assert.strictEqual(edited(inLine, { tags: ["plants"] }), inLine.replace("garden, ", ""))
@@ -63,7 +63,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited(bare, { tags: ["hot"] }), bare.replace("tags:", "tags: [hot]"))
   })
 
-  it("keeps quotes, line ends and a BOM, and removes a property with its line", () => {
+  it("quotes, line ends and a BOM are kept, and a property is removed with its line", () => {
     const text =
       "\uFEFF---\r\nsummary: \"Tea\"\r\nmood: sunny # today\r\nmore:\r\n  - 1\r\n---\r\n\r\nSow.\r\nReap.\r\n"
     const { record } = read(text)
@@ -77,7 +77,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited(text, { body: "Sow.\r\nRest." }), text.replace("Reap.", "Rest."))
   })
 
-  it("writes neither inline tags nor fields for which the frontmatter has no property into the text", () => {
+  it("neither inline tags nor fields without a property in the frontmatter are written to the text", () => {
     for (const text of [list, "Sow. #hot", "---\n---\nSow.", "---\na: b: c\n---\nSow.", "---\nnot a map\n---\nSow."]) {
       const { record: { tags } } = read(text)
       const fields = { importance: 1, kind: "project", confidence: 0.5, summary: "Other", invalidAt: 9, updatedAt: 9 }
@@ -87,7 +87,7 @@ describe("ForeignEdit", () => {
     assert.strictEqual(edited("Sow. #hot", { tags: [] }), "Sow. #hot")
   })
 
-  it("writes any body, also one that looks like frontmatter or begins with a line break", () => {
+  it("any body is written, also one that looks like frontmatter or begins with a line break", () => {
     for (const text of ["Sow.", "---\na: 1\n---\nSow.\n", "---\na: b: c\n---\nSow.", "\r\nSow.\r\n", ""]) {
       for (
         const body of ["---\nb: 2\n---\nReap.", "\nReap.", "Reap.\n", "\r\n\r\nx\r\n\r\n", "", "---\n", "x\u2028---"]
@@ -98,7 +98,7 @@ describe("ForeignEdit", () => {
     }
   })
 
-  it("refuses to write over a text that is not the record's", () => {
+  it("a text that is not the record's is not overwritten, and the edit fails", () => {
     const { record } = read(list)
     assert.isTrue(Either.isLeft(ForeignEdit.edit(list.replace("Sow", "Reap"), record, changed(record, { body: "x" }))))
   })
@@ -163,7 +163,7 @@ describe("ForeignEdit", () => {
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("ForeignEdit for random notes and changes gives a text that reads back, with every other property unchanged byte for byte", () => {
+  it("random notes and changes result in texts that read back, with every other property unchanged byte for byte", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(
@@ -213,7 +213,7 @@ describe("ForeignEdit", () => {
     assert.isAbove(written, 50)
   })
 
-  it("keeps a record's values for which the text has no property, and drops those that the author removed", () => {
+  it("a record keeps values for which the text has no property, and loses those whose property the author removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -13,7 +13,7 @@ const keys = (text: string) =>
 
 describe("Frontmatter", () => {
   // a quadratic search for duplicate keys would exceed the test's timeout
-  it("reads twenty thousand keys in a signed text, and refuses as many in any other as too large", () => {
+  it("twenty thousand keys are read in a signed text, and refused as too large in any other text", () => {
     assert.strictEqual(keys(matter(20_000, signature)), 20_001)
     assert.strictEqual(keys(matter(20_000)), "the frontmatter is too large")
     assert.strictEqual(keys(matter(40_000, signature)), "the frontmatter is too large")
@@ -22,7 +22,7 @@ describe("Frontmatter", () => {
     assert.strictEqual(keys("---\na: {b: 1, b: 2}\n---\n"), "frontmatter: a key is said twice")
   })
 
-  it("reads a date with or without time and zone as an instant, and nothing else", () => {
+  it("a date with or without time and zone is read as an instant, and no other value is", () => {
     const may = Date.UTC(2024, 4, 2)
     for (
       const [value, instant] of [

@@ -10,14 +10,14 @@ const found = (vanished: ReadonlyArray<Vanished>, appeared: ReadonlyArray<Appear
   Object.fromEntries(detect(vanished, appeared))
 const words = (from: number, count: number) => Array.from({ length: count }, (_, n) => `word${from + n}`).join(" ")
 
-describe("RenameDetection", () => {
-  it("treats a new file with the same content hash as the renamed old one", () => {
+describe("RenameDetection between two scans of a vault", () => {
+  it("a new file with the same content hash as a missing file counts as that file renamed", () => {
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "x")]), { "b.md": "a.md" })
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "y")]), {})
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("RenameDetection among several files with one content pairs those with one name, then a single remaining pair, and no others", () => {
+  it("several files with one content are paired by equal file names, then if a single pair remains, and otherwise not", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -31,7 +31,7 @@ describe("RenameDetection", () => {
     assert.deepEqual(found(olds, [fresh("b/1.md", "same")]), {})
   })
 
-  it("prefers equal content to similar content, and the most similar to the rest", () => {
+  it("equal content is preferred to similar content, and the most similar content to the rest", () => {
     const text = words(0, 100)
     const near = `${words(0, 95)} ${words(500, 5)}`
     const far = `${words(0, 80)} ${words(600, 20)}`
@@ -42,7 +42,7 @@ describe("RenameDetection", () => {
     assert.deepEqual(found([gone("a.md", text)], [fresh("c.md", far), fresh("d.md", near)]), { "d.md": "a.md" })
   })
 
-  it("does not match files below the similarity threshold, nor empty or blank ones", () => {
+  it("files below the similarity threshold are not paired, nor are empty or blank ones", () => {
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 60)} ${words(900, 40)}`)]), {})
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 75)} ${words(900, 25)}`)]), {
       "b.md": "a.md"
@@ -50,19 +50,19 @@ describe("RenameDetection", () => {
     for (const text of ["", "\n", " \n\t"]) assert.deepEqual(found([gone("a.md", text)], [fresh("b.md", text)]), {})
   })
 
-  it("does not match if two new files are equally similar, and then ignores less similar ones too", () => {
+  it("a missing file is not paired if two new files are equally similar to it, even if others are less similar", () => {
     const text = words(0, 100)
     const tied = [fresh("b.md", `${text} one`), fresh("c.md", `${text} two`)]
     assert.deepEqual(found([gone("a.md", text)], tied), {})
     assert.deepEqual(found([gone("a.md", text)], [...tied, fresh("d.md", words(0, 90))]), {})
   })
 
-  it("compares text without spaces between words, too", () => {
+  it("similarity is also computed for texts without spaces between words", () => {
     const old = "今日は公園を散歩してから図書館で本を読みました。とても楽しかったです。"
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })
   })
 
-  it("RenameDetection for random files matches one to one, and with the similarity that it claims", () => {
+  it("random files are paired one to one, each pair with at least the threshold's similarity", () => {
     const text = FastCheck.array(FastCheck.constantFrom("a", "b", "c", "d", "e"), { maxLength: 12 }).map((all) =>
       all.join(" ")
     )
@@ -91,7 +91,7 @@ describe("RenameDetection", () => {
     )
   })
 
-  it("recognises every note of a renamed folder of three thousand", () => {
+  it("every note of a renamed folder of three thousand notes is recognised", () => {
     const notes = Array.from({ length: 3_000 }, (_, n) => `# Note ${n}\n\n${words(n * 7, 40)}`)
     const result = detect(
       notes.map((text, n) => gone(`old/${n}.md`, text)),
@@ -101,7 +101,7 @@ describe("RenameDetection", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("tells notes of one template apart by their own text when all are edited and renamed", () => {
+  it("notes made from one template are told apart by their own text when all are edited and renamed", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

@@ -21,18 +21,18 @@ const read = (text: string) => Either.getOrThrow(Document.parse(context, path, t
 describe("the speaker (actor) of a turn in a file", () => {
   const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
 
-  it("is written, signed and read back", () => {
+  it("the actor is written to the file, signed, and read back", () => {
     assert.match(text, /^actor: Mel$/m)
     const { record: again, signed } = read(text)
     assert.deepStrictEqual([again.source, signed], [record("Mel").source, true])
   })
 
-  it("is kept when the text is edited by hand", () => {
+  it("the actor is kept when a person edits the text", () => {
     const { record: edited, signed } = read(text.replace("green tea.\n", "black tea.\n"))
     assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
   })
 
-  it("does not replace an author's own `actor` key that an earlier release preserved, and the record stays signed", () => {
+  it("an author's own `actor` property that an earlier release preserved is not replaced, and the record stays signed", () => {
     const encoded = Schema.encodeSync(MemoryRecord)(record())
     const before = Either.getOrThrow(Document.print(context, path, "default", record()))
       .replace(/^hash: .*$/m, `actor: a hand's\nhash: ${sign("k", canonicalJson(["default", encoded]))}`)
@@ -43,7 +43,7 @@ describe("the speaker (actor) of a turn in a file", () => {
     assert.isTrue(read(printed).signed)
   })
 
-  it("is not read from a hand-written note, whose `actor` property is metadata", () => {
+  it("the `actor` property of a hand-written note becomes metadata, not the record's actor", () => {
     const note = "---\nactor: Jodie\n---\nA film.\n"
     const { record: film } = Either.getOrThrow(Document.parse(context, "Films/Panic.md", note, 7))
     assert.deepStrictEqual([film.metadata, film.source.actor], [{ actor: "Jodie" }, undefined])

@@ -8,8 +8,8 @@
  *   →  drop near-duplicates of a better hit  →  limit  →  budget
  * ```
  *
- * A score is relative to the best hit of the same store, which has about 1. So no store takes all places, but the best hit of a
- * store with little about the query ranks as high as the best hit of a store with much about it.
+ * A score is relative to the best hit of the same store, which has a score of about 1. So the hits of one store do not displace
+ * those of all others. But the best hit of a store ranks as high as that of another store that matches the query far better.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -41,7 +41,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Searches all members in parallel. `limitOf` returns the number of hits that each may return. Fails only if every member fails. */
+/** Searches all members in parallel. `limitOf` returns the largest number of hits from a member. Fails only if every member fails. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -86,8 +86,8 @@ export const search = (
   })
 
 /**
- * Explains why a record is not among the hits: with the explanation of the store that owns it, or, if that store returned it, with the
- * reason why merging dropped it.
+ * Explains why a record is not among the hits. Returns the explanation of the store that the record belongs to. If that store returned the
+ * record as a hit, returns the reason why merging removed it.
  */
 export const whyNot = (
   members: StoreRegistry.Members,
@@ -105,9 +105,10 @@ export const whyNot = (
   })
 
 /**
- * Returns a page of the records of all members, by recency. A cursor of the federation names one position, from which each store continues.
- * Cost: a page of each store, and further pages if many records were copies. Fails if any member fails, since its records would be missing.
- * The trash shows only records of writable stores, because others cannot be restored here; the viewer `System` sees all.
+ * Returns a page of the records of all members, by recency. A cursor of the federation is a position from which every store continues.
+ * Cost: one page of each store, and further pages if many of the records were copies. Fails if any member fails, since its records would be
+ * missing. The trash contains only records of writable stores, because no others can be restored here; the viewer `System` sees the trash
+ * of all.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -129,7 +130,7 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // records after the end of a store's page may come before these, so those go on the next page
+      // records behind the end of a store's page may come before these, so these go on the next page
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -137,7 +138,7 @@ export const list = (
     }
   })
 
-/** Streams every page of `list`; each page asks the members that exist at that time. */
+/** Streams every page of `list`. Each page is read from the members that exist at that time. */
 export const stream = (
   members: Effect.Effect<StoreRegistry.Members>,
   viewer: Viewer.Any,
@@ -153,8 +154,8 @@ export const stream = (
   )
 
 /**
- * Returns the neighbours of a record. Cost: one query if only one store has records visible to the viewer; otherwise all visible records
- * are read.
+ * Returns the neighbours of a record. Cost: one query if only one store has records that the viewer sees; otherwise reads all visible
+ * records.
  */
 export const links = (
   members: StoreRegistry.Members,
@@ -179,7 +180,8 @@ export const links = (
   })
 
 /**
- * Returns the function that finds the owner of an id, for ids that members returned. An id that the first member returned belongs to it.
+ * Returns a function that finds the member that an id belongs to, for the `ids` that the members returned. Ids that the first member
+ * returned belong to it.
  */
 const ownerIn = (
   members: StoreRegistry.Members,
@@ -196,11 +198,11 @@ const ownerIn = (
   )
 }
 
-/** Whether an error rejects the query itself, so that no other store could answer it. */
+/** Whether an error says that the query itself is invalid, so that every store would fail with it. */
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 
-/** Makes the error if no store answered: with the reason that all share, else `unavailable`. */
+/** Makes the error for a query that no store answered. Its reason is the one that all failures share, else `unavailable`. */
 const none = (
   op: string,
   failures: ReadonlyArray<{ readonly leg: string; readonly error: MemoryError.MemoryError }>
@@ -214,24 +216,24 @@ const none = (
     })
 }
 
-/** The answer of one store. */
+/** The search result of one store. */
 interface Answer {
   readonly store: string
-  /** Whether the store is a mirror, so that most of its records are probably copies. */
+  /** Whether the store is a mirror, whose records are mostly copies. */
   readonly isMirror: boolean
   readonly result: SearchResult
 }
 
-/** The merged answer of all stores. */
+/** The merged search result of all stores. */
 interface Merged {
   readonly result: SearchResult
-  /** Reasons why hits of single stores are not in the merged result, by id. */
+  /** Reasons why hits of single stores are not in the merged result, by record id. */
   readonly absent: ReadonlyMap<MemoryId, Absence>
 }
 
 /**
- * Merges the answers of the stores. `ownerOf` returns the store that a record belongs to. The counts in a store's `leftOut` are reduced to
- * the share of its hits that are not copies; if a mirror has no hits, its counts are ignored.
+ * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. A store's `leftOut` counts also
+ * include copies; they are multiplied by the fraction of its hits that are not copies. If a mirror has no hits, its counts are ignored.
  */
 const merge = (
   answers: ReadonlyArray<Answer>,
@@ -260,13 +262,14 @@ const merge = (
     (query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical"))
   for (const hit of Array.from(own.values()).sort((a, b) => b.score - a.score || byRecency(a.record, b.record))) {
     const { id } = hit.record
-    // two hits of the same store were already compared there
+    // each store has compared its own hits already
     const better = isFolded &&
       distinct.find(({ record, store }) => store !== hit.store && saysTheSame(record, hit.record))
     if (!better) distinct.push(hit)
     else {
       absent.set(id, "folded")
-      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store) // each hit of `own` has a store
+      // each hit of `own` has the name of its store
+      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store)
     }
   }
   left.folded += absent.size
@@ -298,7 +301,10 @@ const merge = (
   }
 }
 
-/** Lists the retrievers that failed. A failure that all stores share is listed once; others are prefixed with the store's name. */
+/**
+ * Returns the failures of retrievers, the ways of searching (words, vectors). A failure that all stores share is listed once; others are
+ * prefixed with the store's name.
+ */
 const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
   const isShared = ({ error, leg }: SearchResult["failures"][number]) =>
@@ -309,7 +315,7 @@ const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   ]
 }
 
-/** Returns the vectors of all members; each keeps the vectors of its own texts. */
+/** Returns the vectors of all members. Each member keeps the vectors of the texts that its records have. */
 export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vectors.Vectors => {
   const all = Effect.map(members, (members) => members.flatMap(({ store }) => Option.toArray(store.vectors)))
   const each = <A, E>(ask: (vectors: Vectors.Vectors) => Effect.Effect<A, E>) =>
@@ -321,7 +327,8 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // a vector goes to the members that have its text pending or already have the vector; if none does, the first member decides
+    // each vector goes to the members that have the text without a vector, or have the vector already; if there are none, to the first
+    // member
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)

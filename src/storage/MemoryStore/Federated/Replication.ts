@@ -2,14 +2,14 @@
  * Replication: after a write, updates the copies in mirror stores, so that each copy equals its record.
  *
  * ```text
- * record written    its copy is put, if there is one or the `mirror` rule asks for one; a failure is only logged, and the next
- *                   write of the record tries again
- * record forgotten  its copy is forgotten, or purged if the record was; a failure is returned to the caller of the write, which
- *                   is not undone and can be repeated
+ * record written    its copy is written, if it exists or the `mirror` function returns true for the record; a failure is only
+ *                   logged, and the next write of the record writes the copy
+ * record forgotten  its copy is forgotten, or purged if the record was purged; on a failure the call fails, although the record
+ *                   stays forgotten, and the caller can repeat the call
  * ```
  *
- * A copy is written after its record; after a crash in between it is missing until the record is written again.
- * A copy has the revision numbers and times of its own store.
+ * A copy is written after its record. After a crash in between, the copy is missing until the record is written again.
+ * A copy has revision numbers and times of the mirror, not those of the record.
  * `changes` merges the changes of all stores into one stream, without changes of copies.
  */
 import * as Clock from "effect/Clock"
@@ -26,14 +26,14 @@ import type { Stored } from "../../MemoryStore.ts"
 import { draftOf } from "../../Revision.ts"
 import * as StoreRegistry from "./StoreRegistry.ts"
 
-/** One mutation of a batch, its outcome, and the member to which it was written. */
+/** One mutation of a batch, its outcome, and the member store that applied it. */
 export interface Written {
   readonly mutation: MemoryMutation
   readonly applied: Applied
   readonly holder: StoreRegistry.Member
 }
 
-/** The rows of the members before a batch, and the value of `Replication.moment` when they were read. */
+/** The rows of the member stores as read before a batch, and the value of `Replication.moment` at that time. */
 export interface Before extends StoreRegistry.Located {
   readonly moment: number
 }
@@ -41,8 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors. Rows that the caller has locked and read (`before`) are not read again. Rows with generated ids are
-   * read again; if others of these were copied since `before`, so are all rows of the mirrors.
+   * Updates all mirrors after a batch. Does not read again the rows in `before`, whose ids the caller has locked. Reads again the rows
+   * whose ids were generated in the batch, since these were not locked. If another batch has copied such rows since `before` was read, also
+   * reads all rows of the mirrors again.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -50,16 +51,19 @@ export interface Replication {
     written: ReadonlyArray<Written>,
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Counter of the starts and ends of copying rows whose ids were not locked, to detect such copying since an earlier value. */
+  /**
+   * Counter that is incremented when the copying of rows with unlocked ids starts and ends. If its value is unchanged, no such copying took
+   * place.
+   */
   readonly moment: () => number
   /** Whether the latest change of this id in this store was the writing of a copy. */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
-/** Number of ids of copies that are remembered: as many as the changes that a listener may have unread. */
+/** Number of ids of copies that are remembered, so that `changes` can leave out copies: the number of changes that a stream may buffer. */
 const capacity = 65_536
 
-/** Makes a replication that remembers no copies yet. */
+/** Makes a replication, initially without remembered copies. */
 export const make = (): Replication => {
   let moment = 0
   const copies = new Set<string>()
@@ -74,7 +78,7 @@ export const make = (): Replication => {
     }
   }
 
-  /** Updates one mirror to the rows given, which other members hold. */
+  /** Updates one mirror to the given rows of other members. `known` are rows of the mirror that were read before. */
   const updateMirror = (
     member: StoreRegistry.Member,
     tenant: string,
@@ -148,7 +152,7 @@ export const make = (): Replication => {
           return others.length === 0 ? Effect.void : updateMirror(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
-        MemoryError.defectToUnavailable("mirror"), // the rule is a function of the application, and may throw
+        MemoryError.defectToUnavailable("mirror"), // the `mirror` rule is a function of the application, and may throw
         Effect.catchAll((error) =>
           written.some(({ applied: { outcome } }) => outcome === "forgotten" || outcome === "absent")
             ? error
@@ -165,8 +169,8 @@ export const make = (): Replication => {
 }
 
 /**
- * Returns the rows after a batch, as far as they follow from its outcomes and the locked rows read before. Leaves out rows with generated
- * ids, duplicates and absent rows.
+ * Returns the rows after a batch, computed from its outcomes and the rows read before. Leaves out rows whose ids were generated,
+ * duplicates, and rows that were absent.
  */
 const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
@@ -183,7 +187,7 @@ const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Locate
   return left
 }
 
-/** Whether a copy equals its record in every field that is copied. */
+/** Whether a copy equals its record in every field that replication copies. */
 const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
 const contentOf = (record: MemoryRecord) => canonicalJson([draftOf(record), record.supersededBy, record.source])
 
@@ -193,7 +197,10 @@ const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryErro
     message: `a copy remains in ${member.name}; do it again (${error.message})`
   })
 
-/** Streams the changes of all members; of members attached later too, until they leave. Ordered within each store. */
+/**
+ * Streams the changes of all members. Members that are attached later are included until they are detached. Changes of one store come in
+ * order.
+ */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,
   { isCopy }: Pick<Replication, "isCopy">,
@@ -206,7 +213,7 @@ export const changes = (
     const id = change._tag === "Written" ? change.record.id : change.id
     const before = all.slice(0, all.indexOf(member))
     if (isCopy(member, tenant, id)) return Effect.succeed(false)
-    // a member that fails counts as not having the id: reporting a change twice is better than never
+    // a member that fails counts as not having the id, since reporting a change twice is better than never
     return Effect.map(
       StoreRegistry.find(before, viewer, before.length === 0 ? [] : [id]),
       (held) => held(id).by === undefined

@@ -1,6 +1,6 @@
 /**
- * The member stores of a federation: their names and configuration, attaching and detaching them, and finding the store that an id belongs
- * to.
+ * The member stores of a federation: their names and configuration, attaching and detaching stores, and finding the store that an id
+ * belongs to.
  */
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
@@ -23,18 +23,18 @@ import * as Redaction from "../../../host/Redaction.ts"
 import * as MemoryStore from "../../MemoryStore.ts"
 import * as Transaction from "../internal/Transaction.ts"
 
-/** The layer of a member store, and what the federation may do with the store. */
+/** The configuration of a member store: its layer, and how the federation may use it. */
 export interface Entry<out E = never, out R = never> {
   readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
   /** Text shown to the model in the tools' descriptions. */
   readonly description?: string | undefined
-  /** Largest number of hits in a search, 1..1,000. Default 3. */
+  /** Largest number of hits that the store returns in a search, 1..1,000. Default 3. */
   readonly maxResults?: number | undefined
-  /** Whether the store accepts new records, and changes of its records. Default false. */
+  /** Whether the federation may write new records to the store and change its records. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Selects records to copy to this store: a record written to another store from now on is copied here if the function returns true. Works
-   * without `writable`. The library's own rows are never copied.
+   * Makes the store a mirror. A record that is written to another store is copied here if the function returns true; earlier records are
+   * not copied. Needs no `writable`. The rows that the library keeps for itself are never copied.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
@@ -45,18 +45,19 @@ export interface Named extends Pick<Entry, "description"> {
   readonly maxResults: number
   readonly writable: boolean
   /**
-   * The store. Reads ask this store only; new records are written to it, changes to the store that holds the id, and mirrors are updated.
+   * This one store as part of the federation. Reads use only this store, and new records are written to it. A change by id is written to
+   * the store that has the id. Every write also updates the mirrors.
    */
   readonly store: MemoryStore.Service
 }
 
-/** The named member stores. */
+/** The member stores, by name. */
 export interface Registry {
-  /** The stores in the order given, then in the order of attachment. */
+  /** The stores, first those of the layer in their order there, then attached ones in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
-  /** Returns the store with this name; fails with `not_found`, listing the names, if there is none. */
+  /** Returns the store with this name. Fails with `not_found`, listing the names, if there is none. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** Adds a store until the scope closes. Fails with `invalid_id` if the name is taken. */
+  /** Adds a store until the scope closes. Fails with `invalid_id` if another store has the name. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>
@@ -72,7 +73,7 @@ interface Dependencies {
   readonly toNamed: (member: Member) => Named
 }
 
-/** Builds the first members of a federation. Fails with `invalid_draft`, listing every violation. */
+/** Builds the stores with which a federation starts. Fails with `invalid_draft`, listing every violation. */
 export const begin = (
   entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
   primary: string | undefined,
@@ -90,7 +91,7 @@ export const begin = (
     return first
   })
 
-/** Makes the registry: it lists the stores, finds one by name, and attaches others. */
+/** Makes the registry, which lists the stores, finds a store by name, and attaches further ones. */
 export const make = (dependencies: Dependencies): Registry => {
   const { members, toNamed } = dependencies
   return {
@@ -123,7 +124,10 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
     return toNamed(member)
   })
 
-/** Builds an entry's store with a memo map of its own. All members share one id generator, so that their ids are in one order. */
+/**
+ * Builds the store of an entry. A separate memo map gives each entry its own store. All stores share one id generator, so that ids are in
+ * the order in which they are generated.
+ */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
     const context = yield* Effect.provideService(
@@ -144,7 +148,7 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGen
     } satisfies Member
   })
 
-/** Returns the member with this name; fails with `not_found`, listing the names, if there is none. */
+/** Returns the member with this name. Fails with `not_found`, listing the names, if there is none. */
 export const memberOf = (op: string, members: Members, name: string) => {
   const member = members.find((member) => member.name === name)
   return member
@@ -163,30 +167,30 @@ export interface Member {
   readonly writable: boolean
   readonly mirror: ((record: MemoryRecord) => boolean) | undefined
   readonly store: MemoryStore.Service
-  /** Completes when the member leaves the federation. */
+  /** Completes when the store is detached from the federation. */
   readonly gone: Effect.Effect<void>
 }
 
 /** The members, in the order of the federation. */
 export type Members = ReadonlyArray<Member>
 
-/** Orders members for finding the owner of an id: mirrors come last, since their records may be copies. */
+/** Orders members for the search of an id's owner. Mirrors come last, since their records may be copies. */
 export const ranked = (members: Members): Members => [
   ...members.filter(({ mirror }) => mirror === undefined),
   ...members.filter(({ mirror }) => mirror !== undefined)
 ]
 
-/** The member that holds an id. */
+/** The member that has an id. */
 export interface Held {
-  /** The first member that has the id, even as a tombstone or hidden from the viewer; records with this id in later members are copies. */
+  /** The first member that has the id, even as a tombstone or hidden from the viewer. Records with this id in later members are copies. */
   readonly by: Member | undefined
-  /** The record in that member; the viewer may not be allowed to see it. */
+  /** The record in that member, even if the viewer may not see it. */
   readonly record: MemoryRecord | undefined
-  /** A member before `by` that failed (any member if `by` is `undefined`), so that it may hold the id. */
+  /** A member that failed to answer, and therefore may have the id: one before `by`, or any if `by` is `undefined`. */
   readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
 }
 
-/** Asks all members in parallel which of them holds each id. Cost: one `get` of each member. */
+/** Finds for each id the member that has it, asking all members in parallel. Cost: one `get` of each member. */
 export const find = (
   members: Members,
   viewer: Viewer.Any,
@@ -200,7 +204,7 @@ export const find = (
   )
 }
 
-/** Finds the holder of each id from the answers of the members. */
+/** Finds for each id the member that has it, from the members' answers. */
 const heldBy = (
   members: Members,
   ids: ReadonlyArray<MemoryId>,
@@ -220,16 +224,16 @@ const heldBy = (
   return (id) => held.get(id) ?? nowhere
 }
 
-/** Rows of one member by id. Every id that was requested is a key; its value is `undefined` if the member has no such row. */
+/** Rows of one member by id. Every requested id is a key, with the value `undefined` if the member has no such row. */
 export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
 
-/** The rows of the ids in a batch, by member: read once, and passed to all parts of a write. */
+/** The rows of the ids in a batch, by member. They are read once, and used by all steps of a write. */
 export interface Located {
   readonly held: (id: MemoryId) => Held
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
 }
 
-/** Reads the rows from all members, in parallel. Cost: one read of each member; none without ids. */
+/** Reads the rows from all members in parallel. Cost: one read of each member; none if there are no ids. */
 export const locate = (
   members: Members,
   tenant: string,
@@ -247,7 +251,7 @@ export const locate = (
     })
   )
 
-/** Reads rows, tombstones included. A member without a `reader` (a federation) is read as the viewer `System`. */
+/** Reads rows of a member, tombstones included. A member without a `reader` (a federation) is read through its operations, as `System`. */
 export const rowsOf = (
   { store }: Member,
   tenant: string,
@@ -261,7 +265,7 @@ export const rowsOf = (
   return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
 }
 
-/** Reads rows as the viewer `System`. Cost: one `get`, and, if that found anything, a page of the trash. */
+/** Reads rows through a store's operations, as `System`. Cost: one `get`, and a page of the trash if the `get` found a record. */
 const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)
@@ -274,7 +278,7 @@ const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray
     return records.map(Option.map((record): MemoryStore.Stored => ({ record, forgotten: forgotten.has(record.id) })))
   })
 
-/** Returns the kept revisions of a record, newest first. */
+/** Returns the revisions that a member has of a record, newest first. */
 export const revisionsOf = (
   { store }: Member,
   tenant: string,
@@ -285,19 +289,19 @@ export const revisionsOf = (
     onNone: () =>
       Effect.map(
         store.history(Viewer.system(tenant), id, 1_000),
-        (records) => records.map((record) => ({ record, forgotten: false })) // unused: a restore needs only the records
+        (records) => records.map((record) => ({ record, forgotten: false })) // unused: restoring a revision needs only its record
       )
   })
 
 const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
 
-/** Returns the member that holds an id; `undefined` if none does. Fails if no member is known to hold it and a member failed to answer. */
+/** Returns the member that has an id; `undefined` if none has it. Fails if none is found and a member failed to answer. */
 export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
   by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
 
 /**
- * Calls the holder of each id, and returns the results in the order given. Ids without a holder go to the first store, which reports them
- * missing.
+ * Calls the member that has each id, and returns the results in the order of `ids`. Ids that no member has go to the first member, which
+ * reports them as missing.
  */
 export const each = <A>(
   members: Members,
@@ -333,7 +337,7 @@ export const each = <A>(
     return answers
   })
 
-/** Returns the store that holds an id, else the first store. */
+/** Returns the member that has an id; the first member if none has it. */
 export const holder = (
   members: Members,
   viewer: Viewer.Any,
@@ -367,13 +371,13 @@ const configured = (
     : [`primary: ${primary} is read-only`]
 }
 
-/** Whether the federation writes to a member. */
+/** Whether the federation ever writes to a member. */
 export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writable">): boolean =>
   writable || mirror !== undefined
 
 /**
- * Lists the conflicts between a member's configuration and its store: it is written to, but the store is read-only or lacks the
- * federation's redaction.
+ * Returns why a member cannot be written to, if its configuration says that it is: the store is read-only, or lacks the federation's
+ * redaction.
  */
 const conflictsOf = (
   { mirror, name, store, writable }: Member,

@@ -2,15 +2,15 @@
  * Routes each mutation of a batch to the store that it concerns.
  *
  * ```text
- * put of a new record   goes to the store that `route` names, else to the primary; a row that the library keeps for itself goes
- *                       to the store of the batch's first routed mutation
- * change by id          goes to the store that has the id; if none has it, or the viewer may not see it, also to that store,
- *                       which then reports it missing
- * change of a copy      refused in a read-only mirror, except to forget it, so that a copy whose record is gone can be removed
+ * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
+ *                       is written to the store of the first other mutation in the batch that has one
+ * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
+ *                       the same store as for the library's own rows gets the change, and reports the record as missing
+ * change of a copy      fails in a read-only mirror, except forgetting, so that a copy whose record is gone can be removed
  * batch for one store   is atomic as in that store
  * for several stores    is first checked as a whole, and refused before anything is written; then written store by store. If one
- *                       fails, the earlier ones are rolled back; not after a crash in between. Purges cannot be rolled back, so
- *                       they come last
+ *                       store fails, the writes of the earlier ones are rolled back, unless the process crashes in between. Purges
+ *                       cannot be rolled back, so they are written last
  * ```
  */
 import * as Clock from "effect/Clock"
@@ -35,17 +35,20 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The stores for the new records of a call. */
+/** The stores to which a call writes new records. */
 export interface Home {
   readonly primary: StoreRegistry.Member
-  /** Whether rows of the library itself are written to the primary even if another store has the same id, where it is a different row. */
+  /**
+   * Whether all new records go to `primary`. Rows that the library keeps for itself go there too, even if another store has a row with the
+   * same id, which is a different row.
+   */
   readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<StoreRegistry.Member>
 }
 
 /** The write operation of a federation. */
 export interface WriteRouter {
-  /** Writes a batch. Fails with `read_only` if there is no `home`. */
+  /** Writes a batch. Fails with `read_only` if `home` is `undefined`. */
   readonly write: (
     op: string,
     members: StoreRegistry.Members,
@@ -65,13 +68,13 @@ export const make = (
     const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
     const mirroring = yield* Effect.makeSemaphore(1)
     /**
-     * Runs an effect while it holds the locks of these ids, so that an id without a row stays without one until the effect writes it.
-     * Writers of ids in other stripes do not wait.
+     * Runs an effect while holding the locks of these ids, even of ids without a row, so that no other writer creates that row meanwhile.
+     * Ids are spread over 64 locks (stripes); writers of ids in different stripes do not wait for each other.
      */
     const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
-          .sort((a, b) => b - a) // all writers lock the lowest stripe first (it is the outermost), to avoid deadlocks
+          .sort((a, b) => b - a) // the lowest stripe is outermost, and so locked first by all writers, which prevents deadlocks
           .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
 
     const write: WriteRouter["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
@@ -110,7 +113,7 @@ export const make = (
             told.push({ applied: one, holder: member, mutation: batch[places[i]!]! })
           })
         )
-        // serialised, so that copies are made in the order of the writes
+        // one batch at a time, so that copies are written in the order of the batches
         const copied = copying.follow(members, Viewer.tenantOf(viewer), told, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
@@ -119,12 +122,12 @@ export const make = (
     return { write } satisfies WriteRouter
   })
 
-/** Number of locks for ids; ids that share a lock (a stripe) wait for each other. */
+/** Number of locks over which ids are spread. Writers of ids with the same lock wait for each other. */
 const stripes = 64
 const stripeOf = (id: MemoryId): number =>
   Array.from(id).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0) | 0, 0) & (stripes - 1)
 
-/** Assigns each mutation to a store; parts that can be rolled back come first. */
+/** Groups the mutations by store. Groups that can be rolled back come first. */
 const partsOf = (
   op: string,
   located: StoreRegistry.Located,
@@ -141,7 +144,7 @@ const partsOf = (
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
       const there = id === undefined ? undefined : located.held(id)
-      // a change of a hidden record is routed like a change of a missing one, so that the viewer cannot tell them apart
+      // a change of a hidden record is routed as if the record were missing, so that the viewer cannot tell the difference
       const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
       const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* holderOf(there))
       const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
@@ -165,7 +168,7 @@ const partsOf = (
     )
   })
 
-/** Returns the ids of a batch that belong to the library's own rows: existing rows, and rows that the batch puts. */
+/** Returns the ids in a batch that belong to rows of the library itself: existing rows of the primary, and rows that the batch puts. */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,
@@ -178,13 +181,13 @@ const internal = (
         : []
     )
     const ids = batch.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
-    const rows = ids.length === 0 ? undefined : yield* located.rows.get(primary)! // `located` has the answer of every member
+    const rows = ids.length === 0 ? undefined : yield* located.rows.get(primary)! // `located` contains the answer of every member
     return [...puts, ...ids.filter((id) => isInternal(rows?.get(id)?.record.scope ?? {}))]
   })
 
 /**
- * Returns the holder of an id. Fails if a store that failed to answer may hold it, since an id must not be written to two stores. Read-only
- * mirrors that fail are ignored.
+ * Returns the member that has an id. Fails if a member that failed to answer may have it, since an id must not be written to two stores.
+ * Ignores failures of read-only mirrors, which never own an id.
  */
 const holderOf = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
   unsure !== undefined && (unsure.by.writable || unsure.by.mirror === undefined)
@@ -192,8 +195,8 @@ const holderOf = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member |
     : Effect.succeed(by)
 
 /**
- * Refuses a change in a read-only member. For a record that the viewer may not see, only a put fails, because its id is taken. A forgotten
- * copy in a mirror's trash does not take its id, since its record may have been erased already: a mirror's `trash` may be longer.
+ * Refuses a change of a record in a read-only member. If the viewer may not see the record, only a put fails, because another record has
+ * the id. A put may use the id of a forgotten copy in a mirror: if the mirror's `trash` is longer, the copy can outlive its record.
  */
 const refused = (
   op: string,
@@ -205,7 +208,7 @@ const refused = (
   Effect.gen(function*() {
     const id = idOf(mutation)!
     const { mirror, name, store } = member
-    const rows = yield* located.rows.get(member)! // `located` has the answer of every member
+    const rows = yield* located.rows.get(member)! // `located` contains the answer of every member
     const isLeft = mirror !== undefined && rows.get(id)?.forgotten === true
     const [found] = yield* store.get(viewer, [id])
     if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
@@ -219,7 +222,7 @@ const refused = (
     }
   })
 
-/** Whether a part cannot be rolled back once written: it purges, or its store keeps no history. */
+/** Whether a part of a batch cannot be rolled back after it is written, since it purges, or its store keeps no history. */
 const isIrreversible = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   places.some((n) => {
     const mutation = batch[n]!
@@ -227,7 +230,7 @@ const isIrreversible = ({ member, places }: Part, batch: ReadonlyArray<MemoryMut
       idOf(mutation) !== undefined && !member.store.capabilities.history
   })
 
-/** The mutations for one store; `places` are their indexes in the batch. */
+/** The mutations of a batch for one store. `places` are their indexes in the batch. */
 interface Part {
   readonly member: StoreRegistry.Member
   readonly places: Array<number>
@@ -237,7 +240,7 @@ interface Part {
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** Applies all parts or none, except after a crash in between. A single part relies on the atomicity of its store. */
+/** Applies all parts or none. If the process crashes in between, the parts applied so far remain. A single part is atomic in its store. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
@@ -262,8 +265,8 @@ const apply = (
   })
 
 /**
- * Checks a batch for several stores, and fails with its first error before anything is written. Duplicates are not checked; each store
- * finds its own.
+ * Checks a batch for several stores, and fails with its first error before anything is written. Ignores duplicates, which each store looks
+ * for when it writes.
  */
 const checkWhole = (
   op: string,
@@ -281,7 +284,7 @@ const checkWhole = (
     const historic = new Set<MemoryId>()
     for (const { member, places } of parts) {
       const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
-      const found = yield* located.rows.get(member)! // `located` has the answer of every member
+      const found = yield* located.rows.get(member)! // `located` contains the answer of every member
       if (member.store.capabilities.history) { for (const id of ids) historic.add(id) }
       for (const id of ids) {
         const row = found.get(id)
@@ -308,7 +311,8 @@ const checkWhole = (
   })
 
 /**
- * Rolls back what was written, except purges, which cannot be undone. Failures are logged only, so that the caller gets the original error.
+ * Rolls back the parts that were written, except purges, which cannot be undone. Failures are only logged, so that the caller receives the
+ * original error.
  */
 const undo = (
   parts: ReadonlyArray<Part>,

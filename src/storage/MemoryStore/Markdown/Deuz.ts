@@ -1,6 +1,6 @@
 /**
- * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in this folder. They are never modified: the
- * next write of such a record creates a file in our format, and removes the old one.
+ * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. These files are
+ * never modified: the next write of such a record creates a file in this library's format, and removes Deuz's file.
  *
  * ```text
  * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _
@@ -27,32 +27,35 @@ import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Names of our scope fields, by Deuz's names. */
+/** Names of this library's scope fields, by Deuz's names. */
 const scopeFields = { userId: "userId", agentId: "agentId", runId: "runId", chatId: "sessionId", actorId: "actorId" }
 const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as const
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
-/** Fields by which a Deuz file is recognised: only Deuz writes all of them so. Our own files have `createdAt` as a date, not a number. */
+/**
+ * Fields by which a Deuz file is recognised, since only Deuz writes all of them in this form. Files of this library have `createdAt` as a
+ * date.
+ */
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,
   kind: Schema.Literal("episodic", "semantic", "working", "procedural"),
-  createdAt: Schema.Number.pipe(Schema.between(0, Number.MAX_SAFE_INTEGER)) // Deuz also accepts times with fractions
+  createdAt: Schema.Number.pipe(Schema.between(0, Number.MAX_SAFE_INTEGER)) // Deuz also accepts fractions of milliseconds
 })
 const isHead = Schema.is(Head)
 const isScopeId = Schema.is(ScopeId)
 const isTag = Schema.is(Tag)
 
-/** Whether Deuz would write a file at this path: directly in the root. */
+/** Whether Deuz could have written a file at this path, that is, directly in the root folder. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether the file at `path` with these properties is a Deuz file: in the root, with an owner, and named after its id. */
+/** Whether the file at `path` with these properties is a Deuz file: in the root folder, with an owner, and named after its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
 
 /**
- * Splits a file. Deuz writes one key per line, and garbles tags that contain a comma or quote; a line that is not JSON affects only its own
- * key.
+ * Splits a file into properties and body. Deuz writes one key per line, and writes tags with a comma or quote wrongly. If the text is not
+ * valid YAML, each line is read by itself, and a line that cannot be read loses only its own key.
  */
 export const split = (path: string, text: string): ReturnType<typeof Frontmatter.split> =>
   Either.orElse(Frontmatter.split(text), (issue) =>
@@ -64,11 +67,14 @@ export const split = (path: string, text: string): ReturnType<typeof Frontmatter
 export interface Read {
   /** Fields of the record, as its schema accepts them; importance may be absent. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Property to keep in our file: the model of the record's vector, unless the text was edited after Deuz hashed it. */
+  /**
+   * Property to keep in the file that the library writes: the embedding model of the record's vector. Left out if the text was edited after
+   * Deuz hashed it, since the vector is then of another text.
+   */
   readonly extra: Readonly<Record<string, unknown>>
 }
 
-/** Reads the record of a Deuz file; derives its id from Deuz's id. `Left` is the field that cannot be read. */
+/** Reads the record of a Deuz file. Its id is derived from Deuz's id. `Left` names the field that cannot be read. */
 export const read = (matter: Matter & typeof Head.Type, body: string): Either.Either<Read, string> =>
   Either.gen(function*() {
     const scope: Record<string, string> = {}
@@ -101,7 +107,7 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
         links: [],
         data: {},
         metadata: isWhole ? metadata : { ...metadata, tags },
-        ...(typeof importance === "number" && { importance: Math.min(1, Math.max(0, importance)) }), // Deuz does not limit importance
+        ...(typeof importance === "number" && { importance: Math.min(1, Math.max(0, importance)) }), // Deuz has no limits for it
         source: { origin: "file", trust: 2, reference: id },
         revision: 1
       },
@@ -109,7 +115,7 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
     }
   })
 
-/** Whether a text is a Deuz file that was not edited since and names no embedding model. */
+/** Whether a text is a Deuz file that was not edited after Deuz wrote it, and that has no embedding model. */
 export const isUnnamed = (path: string, text: string): boolean =>
   Either.match(split(path, text), {
     onLeft: () => false,
@@ -120,7 +126,7 @@ export const isUnnamed = (path: string, text: string): boolean =>
 const isStale = (hash: unknown, body: string): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash) && hash !== sha256(body)
 
-/** Whether an id of Deuz is set; an empty id means none. */
+/** Whether an id in a Deuz file is set; an empty id means none. */
 const isSaid = (id: unknown): boolean => id !== undefined && id !== null && id !== ""
 
 const lines = (text: string): Either.Either<Matter, string> =>
@@ -133,13 +139,13 @@ const lines = (text: string): Either.Either<Matter, string> =>
 const json = Schema.decodeUnknownEither(Schema.parseJson())
 
 /*
- * The vectors in Deuz's vector file. They are imported when their model is first used. Another program writes this cache, so it is never
- * trusted.
+ * The vectors in Deuz's vector file, imported when their model is first used. Another program writes this file, so every value in it is
+ * validated.
  */
 
-/** A vector backend that imports Deuz's vectors of a model when that model is followed. */
+/** A vector backend that imports Deuz's vectors of a model when `follow` is first called for the model. */
 export interface DeuzVectors extends VectorBackend {
-  /** Returns the error of Deuz's vector file, if it was needed and could not be read. */
+  /** Returns the error of Deuz's vector file, if the file was needed and could not be read. */
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
 }
 
@@ -147,8 +153,8 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * Adds to `vectorBackend` the Deuz vectors of entries that were not edited since. `unnamed` is the model of records that name none; if it
- * is set, each such file is read once more.
+ * Adds to `vectorBackend` the Deuz vectors of records that were not edited after Deuz wrote them. `unnamed` is the model of records without
+ * a model name; if it is set, each such file is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,
@@ -230,7 +236,7 @@ export const vectors = (
 
 const isVector = Schema.is(Schema.NonEmptyArray(Schema.Number))
 
-/** Returns the most common length, which is taken as the model's dimensions; a few vectors may be damaged. */
+/** Returns the most common length, which is assumed to be the model's dimensions, since a few vectors may be damaged. */
 const mostCommon = (lengths: ReadonlyArray<number>): number | undefined => {
   const counts = new Map<number, number>()
   for (const length of lengths) counts.set(length, (counts.get(length) ?? 0) + 1)

@@ -1,7 +1,7 @@
 /**
- * Node's file system for many small files: each call runs synchronously, on the event loop. A synchronous call for a small file takes a few
- * microseconds, an asynchronous one, which uses a thread, ten times as long. An fsync, and large reads and writes, take long, so these are
- * asynchronous. After a number of synchronous calls in a row, the event loop gets a turn.
+ * The file system calls of the vault, made for many small files: Node's calls run synchronously on the event loop. A synchronous call for a
+ * small file takes a few microseconds; an asynchronous one, which uses a thread, takes ten times as long. An fsync and large reads and
+ * writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop gets a turn.
  */
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
@@ -13,8 +13,8 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
 /**
- * Metadata by which a changed file is recognised: times in epoch ms, bytes, inode. The platform does not report the inode's change time
- * (`ctime`); it does report the creation time (`born`), which a tool that replaces a file cannot set back.
+ * Metadata of a file, from which a change is recognised: times in epoch ms, size in bytes, inode. The platform does not report the inode's
+ * change time (`ctime`), but the creation time (`born`), which a tool that replaces a file cannot set back.
  */
 export interface Stat {
   readonly mtime: number
@@ -26,7 +26,7 @@ export interface Stat {
 /** The methods of an open file that the vault uses. */
 export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
 
-/** Status of a file, symbolic link or folder; a link is not followed. */
+/** Status of a file, symbolic link or folder. A link's own status, not that of its target. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
 /** The file system calls that the vault makes. The platform's service implements all required ones. */
@@ -40,26 +40,26 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** Returns the status of a path at once, not following links; `undefined` if unknown. Absent if all calls are asynchronous. */
+  /** Returns the status of a path at once, without following links; `undefined` if unknown. Absent if all calls are asynchronous. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
   /** Returns the status of a path at once, following links; `undefined` if unknown, for example after many calls in a row. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
-   * Opens a file, writes bytes if there are any, syncs it if asked to, and closes it, even after a failure. Absent if separate calls are
-   * needed.
+   * Opens a file, writes bytes if there are any, syncs the file if `force` is set, and closes it, even after a failure. If absent, callers
+   * use separate calls.
    */
   readonly writeWhole?: (
     path: string,
     options: FileSystem.OpenFileOptions & { readonly force: boolean },
     bytes: Uint8Array
   ) => Effect.Effect<void, PlatformError>
-  /** Reads up to `length` bytes from an offset, in one call. Absent if several calls are needed. */
+  /** Reads up to `length` bytes from an offset, in one call. If absent, callers use several calls. */
   readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 
 /**
- * Makes the files of the platform's service. Calls Node directly if the service's methods are Node's own; calls a service with other
- * methods (such as a wrapper of Node's) as it is.
+ * Makes the calls from the platform's service. Calls Node directly if the service's methods are Node's own. Uses a service with other
+ * methods, such as a wrapper of Node's, as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
@@ -73,7 +73,7 @@ export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
 
-/** The calls that are made directly. */
+/** The methods that are replaced by direct calls. */
 const replaced = [
   "stat",
   "readFile",
@@ -88,7 +88,7 @@ const replaced = [
 
 /** Node's file system as @effect/platform-node provides it; `None` if the package is not installed. */
 const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
-  const name: string = "@effect/platform-node-shared/NodeFileSystem" // typed as a string, so that bundlers do not follow the import
+  const name: string = "@effect/platform-node-shared/NodeFileSystem" // typed as a string, so that bundlers do not include the package
   return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // the type of the published module
 }).pipe(
   Effect.flatMap(({ layer }) => Effect.provide(FileSystem.FileSystem, layer)),
@@ -97,21 +97,21 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Number of calls between two turns of the event loop; the number of bytes, and of names in a folder, that count as one more call. */
+/** Number of calls between two turns of the event loop. So many bytes, or names in a folder, count as one more call. */
 const stretch = 64
 const bytesPerCall = 16_384
 const namesPerCall = 16
 
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Makes files that call Node directly, and the service for calls that take long. */
+/** Makes calls that use Node directly. `service` is used for calls that take long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   let calls = 0
   const open = Effect.unsafeMakeLatch(true)
   let isTurning = false
   /**
-   * Waits for the next turn of the event loop, independent of the configured clock. All fibers share it, or each would make `stretch`
-   * calls. An asynchronous file call surely completes in another turn; a timer that is already due may run in this one.
+   * Waits for the next turn of the event loop, independent of the configured clock. All fibers share the wait, or each fiber would make
+   * `stretch` calls. An asynchronous file call surely completes in a later turn; a timer that is already due may run in the same one.
    */
   const turn = Effect.async<void>((resume) => {
     isTurning = true
@@ -122,7 +122,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     isTurning = false
     return open.open
   })))
-  /** Runs a call at once, or, after many in a row, in the next turn of the event loop. `work` returns how many more calls it counts as. */
+  /** Runs a call at once, or, after many in a row, in the next turn. `work` returns how many further calls the call counts as. */
   const now = <A>(
     method: string,
     path: string,
@@ -249,7 +249,8 @@ export const direct = (service: FileSystem.FileSystem): Files => {
           later("sync", path, (done) => fs.fsync(fd, done)),
           Effect.orDie(now("close", path, () => fs.closeSync(fd)))
         )
-      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // else the file could stay open
+      // uninterruptible, since an interruption could leave the file open
+      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written)
     },
     readRange: (path, offset, length) =>
       now("read", path, () => {
@@ -306,7 +307,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   }
 }
 
-/** A file descriptor; unset once closed, since the number may then be reused for another file. */
+/** A file descriptor. `undefined` once the file is closed, since the number may then belong to another file. */
 interface Opened {
   fd: number | undefined
 }
@@ -317,8 +318,8 @@ const numberOf = ({ fd }: Opened): number => {
 }
 
 /**
- * Returns the status of an absolute path, without following a link; `undefined` if it does not exist or cannot be read. The platform's
- * `stat` follows links, and its `readLink` fails for other files; using both would take a sixth of a first scan.
+ * Returns the status of a path without following links; `undefined` if the path does not exist or cannot be read. The platform's `stat`
+ * follows links, and its `readLink` fails for other files; calling both would take a sixth of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))
@@ -371,7 +372,7 @@ const failure = (method: string, path: string, cause: unknown): PlatformError =>
     cause
   })
 
-/** Converts the platform's file information. */
+/** Converts the platform's file information to `Stat`. */
 export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
   mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
   born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN on a disk without creation times
@@ -379,7 +380,7 @@ export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): S
   ino: Option.isSome(ino) ? ino.value : 0
 })
 
-/** Converts Node's file information. */
+/** Converts Node's file information to `Stat`. */
 export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   mtime: mtime.getTime(),
   born: birthtime.getTime() || 0,
@@ -387,11 +388,11 @@ export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   ino
 })
 
-/** Whether the path is a regular file, not a link, that has not changed. */
+/** Whether the path is still a regular file, not a link, and unchanged. */
 export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
-/** Whether both are metadata of the same file, which has not changed. */
+/** Whether both are metadata of the same file, unchanged in between. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

@@ -1,8 +1,8 @@
 /**
- * Converts a record to the text of its file and back: YAML frontmatter, a blank line, the body as it is, a newline.
+ * Converts a record to the text of its file and back: YAML frontmatter, a blank line, the body as it is, and a line break.
  *
- * The property `hash` is a signature of the record with the vault's own key. A text without a valid signature comes from a person, a clone
- * of a vault, or another program: its content is read, but its revision, trust and origin are not believed.
+ * The property `hash` is a signature of the record with the vault's own key. A person, another vault (as in a clone) or another program may
+ * have written a text without a valid signature: its content is read, but the revision, trust and origin that it states are ignored.
  */
 import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
@@ -23,36 +23,41 @@ import type { Extra } from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 import type { Context } from "./VaultFile.ts"
 
-/** The type of the `context` that `print` and `parse` take. */
+/** The settings that `print` and `parse` need. */
 export type { Context } from "./VaultFile.ts"
 
 /** A record read from a text. */
 export interface Parsed {
   readonly tenant: string
-  /** The record. If the text is unsigned it has revision 1, origin `file`, and trust 2, or 3 if the note had trust 3 before. */
+  /**
+   * The record. If the text is unsigned, it has revision 1, origin `file`, and trust 2; trust 3 if it is a note that had trust 3 before.
+   */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has a signature, valid or that of another vault. Default false. */
+  /** Whether the text has a signature, either a valid one or one of another vault. Default false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
-  /** Parts of a note that could not be read, a sentence each, to report along with the record. Absent if there are none. */
+  /**
+   * Reasons why parts of a note could not be read, one sentence each, which are reported along with the record. Absent if there are none.
+   */
   readonly issues?: ReadonlyArray<string>
-  /** Whether the record has only the beginning of the text, so that writing the file would lose the rest. Default false. */
+  /** Whether the record has only the beginning of the text. Writing the file would then lose the rest. Default false. */
   readonly isPartial?: boolean
-  /** Text around the body, for a file that its author maintains: a note without a `hash` of ours. */
+  /** Text around the body. Present for a note by another author, which has no `hash` of the library. */
   readonly frame?: Frontmatter.Frame | undefined
 }
 
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
-/** Decodes the fields of a text. The constructor of the class would validate them a second time. */
+/** Decodes the fields of a text. Skips the class's constructor, which would validate the fields again. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record as the signed text of the file at `path`, and checks that reading the text returns the record. A note whose file name its
- * author chose does not get our id; its own `id`, if any, is an extra property. `Left` if no file can hold the record.
+ * Prints a record as the signed text of the file at `path`. Checks that reading the text returns the same record. A note whose author chose
+ * its file name does not get the library's id as a property; its own `id`, if any, is an extra property. `Left` if no file can contain the
+ * record.
  */
 export const print = (
   context: Context,
@@ -88,14 +93,14 @@ export const print = (
   })
   const fields = { ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }
   const framed = (yaml: string) => `---\n${yaml}---\n\n${record.body}\n`
-  // a file at the record's own path is read back correctly if its keys and values are; so it needs no full check
+  // a file at the record's canonical path with simple keys and values is always read back correctly, so it needs no full check
   const isPlain = path === Layout.pathOf(tenant, scope, record.id) && Object.keys(properties).length === 0 &&
     record.body.isWellFormed()
   const plain = isPlain ? Frontmatter.printPlain(fields) : undefined
   if (plain !== undefined) return Either.right(framed(plain))
   const text = (options: Yaml.ToStringOptions) =>
     framed(Yaml.stringify(fields, { lineWidth: 0, aliasDuplicateObjects: false, ...options }))
-  // read back before it is written, since the YAML library sometimes quotes wrongly
+  // checked before it is written, since the YAML library sometimes quotes wrongly
   const checked = (text: string): Either.Either<string, string> =>
     Either.flatMap(
       parse(context, path, text, record.createdAt, { record }),
@@ -107,20 +112,20 @@ export const print = (
   )
 }
 
-/** Splits the metadata of a note into its author's properties, with their current values, and the rest. */
+/** Splits the metadata of a note into the properties in its author's text, with their current values, and the rest. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
-  // an id in our format next to our hash would mark the note as a copy of one of our files
+  // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
   const names = new Set(Object.keys(extra).filter((key) => key !== "id" || !isId(metadata["id"])))
   const [properties, rest] = [true, false].map((isProperty) =>
     Object.fromEntries(Object.entries(metadata).filter(([key]) => names.has(key) === isProperty))
   )
-  return { metadata: rest!, properties: properties! } // `map` returns two of two
+  return { metadata: rest!, properties: properties! } // `map` returns one for each of the two
 }
 
 /**
- * Reads the record of a text. `mtime` replaces times that the text does not have. For a note by another author, fields without a property
- * come from `previous`. `Left` is the reason why the text is not a record.
+ * Reads the record of a text. `mtime` is used for times that the text does not state. For a note by another author, fields without a
+ * property get the value of `previous`. `Left` is the reason why the text is not a record.
  */
 export const parse = (
   context: Context,
@@ -156,8 +161,8 @@ export const parse = (
 }
 
 /**
- * Reads a text that we wrote, or that a person wrote in our format. `bound` is the id of the record that this file held before.
- * Default: the id that the path gives.
+ * Reads a text that the library wrote, or that a person wrote in its format. `bound` is the id of the record that this file contained
+ * before. Default: the id in the path.
  */
 const strict = (
   context: Context,
@@ -233,11 +238,11 @@ const strict = (
           metadata: { ...ForeignNote.jsonOf(Object.entries(extra)), ...asObject(written.metadata) }
         })
         : ours
-      // earlier releases did not copy properties into metadata, and signed notes without them
+      // earlier releases did not copy properties into metadata, so their signatures of notes do not cover properties
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }
-      // earlier releases had no field `actor`, and signed records without it
+      // records of earlier releases had no field `actor`, so their signatures do not cover it
       const before = decodeRecord({ ...written, source: defined({ ...source, actor: undefined }) })
       if (actor !== undefined && isSigned(before)) {
         return { tenant, record: frozen(before.right), signed: true, extra: { ...extra, actor } }
@@ -256,7 +261,7 @@ const strict = (
     return { ...parsed, isSealed: typeof hash === "string" }
   })
 
-/** Makes a record from an unsigned text. */
+/** Makes a record from a text without a valid signature. */
 const unsigned = (
   context: Context,
   tenant: string,
@@ -287,11 +292,14 @@ const asObject = (value: unknown): object => typeof value === "object" && value 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
-/** Returns the default summary of a text; for a note whose file name its author chose, that name. */
+/** Returns the default summary of a text. For a note whose author chose its file name, that name; else one derived from the body. */
 const summaryOf = (place: Layout.RecordPath, body: string): string | undefined =>
   place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
 
-/** Converts tags: like Obsidian, accepts a list, or words in one line. Other values are left for the schema to reject. */
+/**
+ * Converts tags to a list. As in Obsidian, they may be a list, or words in one line. Returns other values unchanged, so that the schema
+ * rejects them.
+ */
 const tagsOf = (tags: unknown): unknown =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
@@ -303,4 +311,5 @@ const frozen = (record: MemoryRecord): MemoryRecord =>
   unchecked({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) })
 
 const defined = <A extends object>(fields: A): A =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // all keys of these objects are optional
+  // all keys of these objects are optional, so the type stays valid
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A

@@ -1,12 +1,13 @@
 /**
- * Claims a path for one process by creating a file there that no other process can create: the basis of the vault's lock.
+ * Claims a path for one process: creates a file there, which fails for every other process while the file exists. The vault's lock is made
+ * with it.
  *
- * A process keeps one file open in its turn folder (see `Layout.turnOf`), and claims the path by a hard link to this file, which fails if
- * the path exists. Creating and removing a file for each claim would get slower over time, because disks skip the inodes of recently
- * removed files. On a file system without hard links each claim creates a file of its own.
+ * A process keeps one file open in its turn folder (the folder of its temporary files: see `Layout.turnOf`), and claims the path by a hard
+ * link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes of recently
+ * removed files. On a file system without hard links each claim creates a new file.
  *
- * Laws: while the kept file is open, no other file has its inode. It has its content before it gets the path. A process that takes a claim
- * over moves the turn folder first; the old holder then keeps another file.
+ * Laws: while the kept file is open, no other file has its inode. The file has its content before it gets the path. A process that takes a
+ * claim from another one first moves the other's turn folder away; the old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"
@@ -16,25 +17,25 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import type { Files, OpenFile } from "./DirectFiles.ts"
 
-/** A file of this process, kept open so that no other file can get its inode. */
+/** A file of this process that is open, so that no other file can get its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
-  /** Whether the claim is a hard link to a file in the turn folder, which therefore existed when the path was claimed. */
+  /** Whether the claim is a hard link to a file in the turn folder. If so, the folder existed when the path was claimed. */
   readonly isInTurn: boolean
-  /** Overwrites the content in place; a text must not be shorter than the one before. */
+  /** Overwrites the content in place. A text must not be shorter than the previous one, since the file is not truncated. */
   readonly write: (text: string) => Effect.Effect<void, E>
-  /** Closes the file at the end of the claim, if it was created for this claim only. */
+  /** Closes the file at the end of the claim. Does nothing if the file is kept for further claims. */
   readonly close: Effect.Effect<void>
 }
 
-/** The file that is kept, and its name in the turn folder. */
+/** The file that is kept open for many claims, with its name in the turn folder. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
-  /** Whether hard links work on this file system and have the same inode. */
+  /** Whether this file system supports hard links, and reports the same inode for both names. */
   readonly hasTwoNames: boolean
 }
 
-/** File system calls of the platform, and predicates on their errors. */
+/** The platform's file system calls, and functions that classify their errors. */
 export interface Platform {
   readonly fs: Files
   readonly isMissing: (error: PlatformError) => boolean
@@ -42,15 +43,19 @@ export interface Platform {
   readonly isFull: (error: PlatformError) => boolean
 }
 
-/** Makes the function that claims a path, repeatedly, with a file in the turn folder `folder`. `None` if the path is taken. */
+/**
+ * Makes a function that claims a path; it can be called many times. It returns `None` if another process has the path. `folder` is the turn
+ * folder.
+ */
 export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // a child scope, so that finalizers added to the outer scope later run first, and may still make claims
+    // a child scope: finalizers that are added to the outer scope later run first, and may still claim the path
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined
     let isOver = false
-    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // runs before the kept file is closed; from then on no file is kept
+    // runs before the kept file is closed; after it, `keep` is not called any more
+    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true))
 
     const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<ExclusiveFile, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
@@ -59,7 +64,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         close,
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
-    /** Writes the content of a claim. A full disk may leave it empty, since a purge needs the lock to free space. */
+    /** Writes the content of a claim. On a full disk the file may stay empty, since a purge needs the lock to free space. */
     const marked = (claim: Pick<ExclusiveFile, "write">, text: string) =>
       Effect.catchIf(claim.write(text), isFull, () => Effect.void)
     const inodeAt = (path: string): Effect.Effect<number | undefined> =>
@@ -85,7 +90,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
             (file) => claimOf(file, Scope.close(scope, Exit.void))
           )
           let isOpen = true
-          // a late heartbeat must not write to another file that got the same descriptor
+          // a late heartbeat must not be written to another file that got the same descriptor
           const claim = {
             ...file,
             write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
@@ -104,7 +109,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           )
           return { ...claim, name, hasTwoNames }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
-      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // another process with this name has the file; try the next
+      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // another process with this name has the file, so the next number is tried
     const known = Effect.suspend(() =>
       kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
     )
@@ -114,7 +119,10 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
       return close
     })
 
-    /** Links the kept file to the path. If it is already linked there, because an earlier claim could not be removed, uses that claim. */
+    /**
+     * Links the kept file to the path. If the path is already a link to this file, because an earlier claim could not be removed, uses that
+     * link.
+     */
     const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
         onFailure: (error) => isTaken(error) ? Effect.succeed(false) : Effect.fail(error),
@@ -123,7 +131,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         Effect.flatMap(inodeAt(path), (ino) =>
           ino === file.ino
             ? Effect.succeedSome({ ...file, isInTurn: isNew, close: Effect.void })
-            : isNew // another process replaced the kept file, or took the claim over at once
+            : isNew // another process has replaced the kept file, or has taken the claim already
             ? Effect.as(forgotten, Option.none())
             : Effect.succeedNone)
       ))
@@ -145,7 +153,8 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           file?.hasTwoNames === true
             ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
             : alone(path, text))
-      ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver })) // the folder was moved, or the scope closed
+        // retries if the folder was moved away, or the scope was closed
+      ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver }))
   })
 
 const encoder = new TextEncoder()

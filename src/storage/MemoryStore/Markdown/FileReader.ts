@@ -1,4 +1,4 @@
-/** Reads a file of the vault: determines whether it is a record, which one, and which revision its content counts as. */
+/** Reads a file of the vault: finds out whether the file is a record, which one, and which revision of the record its text is. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -23,7 +23,7 @@ import { isSameStat, type Stat, type VaultFileSystem } from "./VaultFileSystem.t
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The records and files that the vault's state knows. */
+/** The part of the vault's state that a reader needs: the known records and files. */
 export interface Known {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly file: (path: string) => Entry | Bad | undefined
@@ -32,30 +32,33 @@ export interface Known {
 
 /** Reads the files of a vault for its state. */
 export interface FileReader {
-  /** Reads a file; `undefined` if there is none. `listed`: the file was found by a scan from the root, so no folder above it is a link. */
+  /**
+   * Reads a file; `undefined` if there is none. `listed` is whether a scan from the root found the file, so that no folder above it is a
+   * link.
+   */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
-  /** Reads a text as a new version of the note `known`. `Left` is the reason why it is not a record. */
+  /** Reads a text as a new version of the note `known`. `Left` is the reason why the text is not a record. */
   readonly entryOf: (
     seen: Seen,
     text: Text,
     known: KnownNote | undefined
   ) => Io<Either.Either<Entry, string>>
-  /** Returns the last revision in the history of a file that cannot be read. */
+  /** Returns the last revision in the history of a file that cannot be read; `undefined` if there is none. */
   readonly lastGood: (
     path: string,
     place: Place,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
-  /** Whether the history has a later revision of a note than its file; then the file alone does not determine the record. */
+  /** Whether the history has a later revision of a note than its file. Then the file alone does not determine the record. */
   readonly isBehind: (known: Entry | Bad) => boolean
-  /** Starts a scan: drops what was derived from the history, which may have grown. */
+  /** Starts a scan: drops the caches that were computed from the history, which may have grown. */
   readonly begin: () => void
 }
 
-/** Milliseconds within which two changes of a file may have the same mtime. */
+/** Milliseconds within which two changes of a file may have the same mtime, so that the second one goes unnoticed. */
 const racy = 2_000
 
-/** Makes the reader of a vault. `vault` returns what is known of a file or a record. */
+/** Makes the reader of a vault. `vault` returns what is known about a file or a record. */
 export const make = (fs: VaultFileSystem, history: History, context: Document.Context, vault: Known): FileReader => {
   const { entry, file, rowOf } = vault
   const identity = makeIdentity(context, history, vault)
@@ -81,10 +84,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }))
 
   /**
-   * Returns the record with the revision that its text counts as. A text whose hash is in the history has that revision. A text that we
-   * signed but that is not in the history has the revision that it states, if newer. Any other text was written or restored by a person,
-   * and becomes the next revision. `same` is the record of a note whose text is unchanged, but whose file was moved, or was missing for a
-   * while.
+   * Returns the record with its revision number, which depends on the text. If the history has the hash of the text, the text is that
+   * revision. A text that the library signed but that is not in the history has the revision that it states, if that is newer. Any other
+   * text was written or restored by a person, and becomes the next revision. `same` is the record of a note whose text is unchanged, but
+   * whose file was moved or was missing for a while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,
@@ -111,7 +114,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }
       if (signed && newest?.revision === record.revision && !newest.forgotten && last <= record.revision) {
         const kept = yield* history.read(newest)
-        // the same revision with additional properties, or formatted as other YAML
+        // a person added properties, or formatted the YAML differently
         if (Option.exists(kept, (old) => canonicalJson(old.record) === canonicalJson(record))) return { record, signed }
       }
       if (!signed && known === 0) return { record, signed }
@@ -147,7 +150,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       if (!listed && Option.isSome(yield* fs.linkAbove(path))) return undefined
       const { isLink, stat: found } = yield* fs.status(path)
       const known = file(path)
-      /** Returns the last good revision of a file that the history knows, with the error; for any other file, only the error. */
+      /**
+       * Returns the last good revision of a file that cannot be read, with the error. If the history does not know the file, returns only
+       * the error.
+       */
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
         Effect.gen(function*() {
           const damage = known?._tag === "Entry" && known.damage?.message === error.message ? known.damage : error
@@ -195,8 +201,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
 const noValidation = { disableValidation: true }
 
 /*
- * Determines which record a note is. A new note's id is derived from its path, and stays when the note moves. So the history, which maps
- * paths to ids, is consulted first.
+ * The identity of notes: which record the file of a note is. The id of a new note is derived from its path, and stays when the note moves.
+ * So the history, which maps paths to ids, is consulted first.
  *
  * ```text
  * known         the record of this path, by the last scan or by the history, whichever is newer
@@ -205,25 +211,26 @@ const noValidation = { disableValidation: true }
  * ```
  */
 
-/** The record that a note continues. */
+/** The record that a note's file continues. */
 export interface KnownNote extends ForeignNote.Previous {
-  /** Whether the text is unchanged. Then the record is unchanged too, except for fields derived from the path. */
+  /** Whether the text is unchanged. The record is then unchanged too, except for the fields that are derived from the path. */
   readonly isSame: boolean
 }
 
-/** Determines which record a note is. */
+/** Finds out which record the file of a note is. */
 export interface NoteIdentity {
   /**
-   * Returns the record that the note at `path` continues, given the hash of its text; `undefined` for a new note, and for files of ours.
+   * Returns the record that the note at `path` continues, where `hash` is that of the note's text. `undefined` for a new note, and for a
+   * file that the library wrote.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
   /** Returns the record of a new note, with an id that no other record has. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
-  /** Drops what was derived from the history, which may have grown. */
+  /** Returns the record of a new note with an id that no other record has. */
   readonly reset: () => void
 }
 
-/** Makes the identity of a vault's notes, from the last scan and the history. */
+/** Makes the `NoteIdentity` of a vault, which uses the files of the last scan and the history. */
 export const makeIdentity = (
   context: Context,
   history: History,
@@ -232,7 +239,10 @@ export const makeIdentity = (
     readonly file: (path: string) => Entry | Bad | undefined
   }
 ): NoteIdentity => {
-  /** Files of forgotten records, by path. Made when first needed. Cost: all records of the history. */
+  /**
+   * Places (in the history) of forgotten records by the path of their last file. Computed when first needed. Cost: all records of the
+   * history.
+   */
   let departed: ReadonlyMap<string, ReadonlyArray<Place>> | undefined
   const departedFrom = (path: string): ReadonlyArray<Place> => {
     if (departed === undefined) {
@@ -273,7 +283,8 @@ export const makeIdentity = (
           })
         }
       }
-      if (place !== undefined) return read(place, false) // `false` is safe: whether the text is unchanged is then decided from the history
+      // `false` is never wrong here: whether the text is unchanged is then found out from the history
+      if (place !== undefined) return read(place, false)
       const last = departedFrom(path).find(({ after }) => after === hash)
       const newest = last && history.newest(last.tenant, last.id)
       return newest === undefined ? Effect.succeed(undefined) : read(newest, true)
@@ -290,14 +301,14 @@ export const makeIdentity = (
   }
 }
 
-/** Number of former names that are kept. */
+/** Number of a note's former names that are kept, so that links to a former name still find the note. */
 const maxNames = 16
 
-/** Returns the record of a note whose file moved from `from` to `to`. */
+/** Returns the record of a note whose file was moved from the path `from` to the path `to`. */
 export const moved = (record: MemoryRecord, from: string, to: string): MemoryRecord => {
   const [last, name] = [fileNameOf(from), fileNameOf(to)]
   const known = record.metadata[formerNames]
-  const names = [...(Array.isArray(known) ? known as ReadonlyArray<Json> : []), last] // metadata is JSON, and so are the items
+  const names = [...(Array.isArray(known) ? known as ReadonlyArray<Json> : []), last] // metadata is JSON, so its items are too
     .filter((one, i, all) => one !== name && all.lastIndexOf(one) === i).slice(-maxNames)
   const { reference, ...source } = record.source
   return new MemoryRecord({

@@ -1,9 +1,9 @@
 /**
- * Applies a change of a record to the text of a note that another author wrote, leaving the rest of the text untouched.
+ * Applies a change of a record to the text of a Markdown note that another author wrote, and leaves the rest of the text untouched.
  *
- * A property is written if the author's frontmatter has it and the record changed it; the body is written if it changed. Fields without a
- * property are not in the result, and must be stored elsewhere. Law: all bytes outside of the changed properties and the body stay the
- * same, including comments, order, quoting, line ends and the BOM. Pure functions.
+ * Writes a property if the author's frontmatter has it and the record changed it; writes the body if it changed. A changed field for which
+ * the frontmatter has no property is not written to the text, and must be stored elsewhere. Law: all bytes outside of the changed
+ * properties and the body stay the same, including comments, order, quoting, line ends and the BOM. Pure functions.
  */
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
@@ -20,28 +20,28 @@ interface Splice {
   readonly text: string
 }
 
-/** A property in the text. */
+/** A property in the frontmatter of a note. */
 interface Property {
   readonly name: string
   readonly key: Yaml.Scalar
   readonly value: Yaml.Node | null
-  /** The value as JSON, as metadata stores it. */
+  /** The value as JSON, in the form in which a record's metadata has it. */
   readonly json: Json
 }
 
-/** The parsed parts of a text. */
+/** The parts of a note's text. */
 interface Note {
   readonly body: readonly [start: number, end: number]
   readonly eol: string
-  /** Range of the YAML in the text; absent if there is none that can be parsed. */
+  /** Range of the frontmatter's YAML in the text; absent if the note has none, or one that cannot be parsed. */
   readonly matter?: readonly [start: number, end: number]
   readonly isFlow: boolean
   readonly properties: ReadonlyArray<Property>
 }
 
 /**
- * Returns the author's text, changed as the record changed from `before` to `after`; `text` itself if neither a property nor the body
- * changed. `before` is the record read from `text`. `Left` is the reason why the change cannot be made in this way.
+ * Returns the note's text with the changes of the record from `before` to `after`, where `before` was read from `text`. Returns `text`
+ * itself if neither a property nor the body changed. `Left` is the reason why the change cannot be written to this text.
  */
 export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): Either.Either<string, string> => {
   const note = taken(text)
@@ -75,7 +75,7 @@ export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): E
   return Either.left("frontmatter: the change cannot be written without touching the rest")
 }
 
-/** Whether a text has these properties and this body. */
+/** Whether a note's text has exactly these properties and this body. */
 const reads = (text: string, body: string, expected: ReadonlyMap<string, Json>): boolean => {
   const { body: at, properties } = taken(text)
   return text.slice(...at) === body && canonicalJson(properties.map(({ json, name }) => [name, json])) ===
@@ -107,11 +107,11 @@ const taken = (text: string): Note => {
   return { body, eol: parts.right.eol, matter, isFlow: contents.flow === true, properties }
 }
 
-/** Properties with the name and value of a record's field. */
+/** Record fields whose property has the same name and value as the field. */
 const fields = ["kind", "summary", "importance", "confidence", "supersededBy", "data"] as const
 const times = ["createdAt", "validAt", "invalidAt", "expiresAt"] as const
 
-/** Returns the new value of a property; `undefined` to remove it. */
+/** Returns the new value of a property; `undefined` if the property must be removed. */
 const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): Json | undefined => {
   const { json, name } = property
   if (name === "tags") {
@@ -129,13 +129,13 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
     : [undefined, undefined]
   const isMetadata = Object.hasOwn(before.metadata, name) && same(before.metadata[name], json)
   if (!same(old, next) && (!isMetadata || name === "summary")) {
-    // the fields listed above all have JSON values
+    // the fields in `fields` have JSON values
     return time === undefined || typeof json === "number" ? next as Json | undefined : Frontmatter.time(after[time])
   }
   if (isMetadata) return after.metadata[name]
   if (name === "metadata" && typeof json === "object" && json !== null && !Array.isArray(json)) {
     const kept = Object.entries(json as JsonObject).flatMap(([key, value]) =>
-      // checked above to be an object and not an array
+      // the condition above excludes arrays
       same(before.metadata[key], value)
         ? after.metadata[key] === undefined ? [] : [[key, after.metadata[key]] as const]
         : [[key, value] as const]
@@ -147,11 +147,11 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
 
 const same = (a: unknown, b: unknown): boolean => canonicalJson(a ?? null) === canonicalJson(b ?? null)
 
-/** Returns the author's list of tags without removed tags and with added ones; the author's own value if nothing changed. */
+/** Returns the note's list of tags without the removed tags and with the added ones; the property's value itself if nothing changed. */
 const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord): Json => {
   const added = ForeignNote.without(after.tags, before.tags)
   const gone = ForeignNote.without(before.tags, after.tags)
-  const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // the property is JSON, and so are its items
+  const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // the property is JSON, so its items are too
   const kept = items.filter((item) =>
     typeof item === "object" || ForeignNote.without([String(item).trim().replace(/^#/, "")], gone).length > 0
   )
@@ -163,12 +163,14 @@ const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord
 
 const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 
-/** The ways in which a change is tried: by list items (the fewest bytes), by whole values, by quoted values (the safest). */
+/**
+ * The ways of editing, tried in this order: changing list items (writes the fewest bytes), whole values, quoted values (is always valid).
+ */
 type Way = "items" | "values" | "quoted"
 
 /**
- * Removes a property, with the rest of its line. The way `quoted` also removes comments after it, which might otherwise become part of the
- * property before.
+ * Removes a property with the rest of its line. `quoted` also removes the comments after the property, since without the property they
+ * might become part of the property before.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {
   const offset = offsetOf(note)
@@ -189,10 +191,10 @@ const removal = (text: string, note: Note, { key, name, value }: Property, way: 
   const line = way !== "quoted" ? least : following === undefined ? matterEnd : offset + following
   const to = line === 0 || line > matterEnd ? matterEnd : line
   if (to < matterEnd || start === offset) return [{ start, end: to, text: "" }]
-  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // removes the line break before it instead
+  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // the line break before it
 }
 
-/** Replaces a value, by list items if possible. */
+/** Replaces the value of a property, item by item if `way` and the values permit. */
 const replacement = (
   text: string,
   note: Note,
@@ -209,7 +211,8 @@ const replacement = (
     return [{ start: colon, end: colon, text: ` ${inline(next)}` }]
   }
   if (way === "items" && Yaml.isSeq(value) && Array.isArray(next) && Array.isArray(json)) {
-    const items = itemwise(text, offset, note.eol, value, json as ReadonlyArray<Json>, next as ReadonlyArray<Json>) // both are JSON lists
+    // `isArray` is checked above, and both values are JSON
+    const items = itemwise(text, offset, note.eol, value, json as ReadonlyArray<Json>, next as ReadonlyArray<Json>)
     if (items) return items
   }
   const [start, end] = [offset + range[0], offset + range[1]]
@@ -221,7 +224,7 @@ const replacement = (
   const tail = /\r?\n$/.exec(text.slice(start, end))?.[0] ?? ""
   const replaced = lines.join(note.eol + " ".repeat(isLong ? column : 0)) + tail
   if (!isBlock || isLong) return [{ start, end, text: replaced }]
-  // a block starts on its own line, but a value in one line has to come before a comment on the key's line
+  // a block starts on its own line, but a value on the key's line must come before that line's comment
   const colon = text.indexOf(":", offset + (key.range?.[1] ?? 0)) + 1
   const line = trimmedEnd(text, text.indexOf("\n", colon) + 1)
   return line > start
@@ -229,7 +232,7 @@ const replacement = (
     : [{ start: colon, end: colon, text: ` ${inline(next)}` }, { start: line, end: end - tail.length, text: "" }]
 }
 
-/** Removes items from a list and appends others; `undefined` if the list changed in another way. */
+/** Removes items from a list, and appends others. Returns `undefined` if the list changed in another way. */
 const itemwise = (
   text: string,
   offset: number,
@@ -254,7 +257,7 @@ const itemwise = (
     if (isThere) continue
     const [start, end] = [offset + nodes[i]![0], offset + nodes[i]![1]]
     if (!isFlow) {
-      // removes the line break before the item, since the last line may have none after it
+      // removes the line break before the item, since there may be none after the last line
       splices.push({
         start: lineStart(start) - (text[lineStart(start) - 2] === "\r" ? 2 : 1),
         end: trimmedEnd(text, lineEnd(end)),
@@ -277,7 +280,7 @@ const itemwise = (
   return splices
 }
 
-/** Returns the end of a line without its line break. */
+/** Returns the position before a line's break, given the position after it. */
 const trimmedEnd = (text: string, end: number): number =>
   text.endsWith("\r\n", end) ? end - 2 : text.endsWith("\n", end) ? end - 1 : end
 
@@ -286,7 +289,7 @@ type Style = "PLAIN" | "QUOTE_SINGLE" | "QUOTE_DOUBLE"
 const styleOf = (node: unknown): Style =>
   Yaml.isScalar(node) && (node.type === "QUOTE_SINGLE" || node.type === "QUOTE_DOUBLE") ? node.type : "PLAIN"
 
-/** Prints JSON as one line of YAML; `undefined` style means plain text that is safe within brackets. */
+/** Prints JSON as one line of YAML. Without `style`, prints a plain text that is valid within brackets. */
 const written = (json: Json, style: Style | undefined): string => {
   const options = { lineWidth: 0, blockQuote: false, flowCollectionPadding: false } as const
   if (style === undefined) return Yaml.stringify([json], { ...options, collectionStyle: "flow" }).trimEnd().slice(1, -1)

@@ -28,58 +28,69 @@ import * as Layout from "./Layout.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** The last known version of a note. */
+/** The record that was last read from a note's file, for comparison. */
 export interface Previous {
   readonly record: MemoryRecord
-  /** Properties of the text at that time; one that is missing now was removed by the author. Default: none. */
+  /** Names of the properties that the text had then. One of these that is missing now was removed by the author. Default: none. */
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
-/** Returns the previous version of a text in our format, which has a property for every field. So each property missing now was removed. */
+/**
+ * Returns the previous version of a text that the library wrote. Such a text has a property for every field, so each property that is
+ * missing now was removed.
+ */
 export const saidAll = ({ record }: Previous): Previous => ({
   record,
   properties: [...fieldNames, ...Object.keys(record.metadata)]
 })
 
-/** The record of a note, and additional information from its text. */
+/** The record read from a note, and further results. */
 export interface Read {
   readonly tenant: string
   /** Fields of the record, as its schema accepts them. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Properties that are not fields of a record, with their original values. */
+  /** Properties that are not fields of a record, with the values that the text has. */
   readonly extra: Matter
-  /** Parts of the text that could not be read, a sentence each. */
+  /** Reasons why parts of the text could not be read, one sentence for each. */
   readonly issues: ReadonlyArray<string>
-  /** Whether the note's text is longer than a record may hold, so that the record's body is only its beginning. */
+  /** Whether the text is longer than a record's body may be, so that the body contains only its beginning. */
   readonly isPartial: boolean
 }
 
-/** Names of properties that are never printed as extra properties: the fields of a record, and the properties that we add. */
+/** Names of properties that are never written as extra properties: the fields of a record, and properties that the library adds. */
 export const fieldNames: ReadonlySet<string> = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "source", "body"].includes(key)),
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Properties that are ours if the text has a hash of ours, and the author's otherwise. */
+/** Properties that are the library's if the text has a hash of the library, and the author's otherwise. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
-/** Whether another author wrote the text: its path is not in our format, and the text does not have both an id and a hash of ours. */
+/**
+ * Whether another author wrote the text: its path is not one that the library writes, and it does not have both an id and a hash of the
+ * library.
+ */
 export const isForeign = (place: Layout.RecordPath, matter: Matter): boolean =>
   !place.isOurs && !(isId(matter["id"]) && Layout.isSaidOurs(matter))
 
-/** Whether a text whose frontmatter cannot be parsed has lines that only we write, so that it is a broken copy of a record, not a note. */
+/**
+ * Whether a text whose frontmatter cannot be parsed has lines that only the library writes. Such a text is a damaged copy of a record, not
+ * a note.
+ */
 export const isBrokenCopy = (text: string): boolean =>
   /^id: ["']?[0-9A-HJKMNP-TV-Z]{26}["']?\s*$/m.test(text) && /^hash: ["']?[0-9a-f]{64}["']?\s*$/m.test(text) &&
   text.trimStart().startsWith("---")
 
-/** Whether drover wrote the text: its path is in our format, its scope has one of drover's words, and it has no hash. */
+/**
+ * Whether drover wrote the text: its path has the library's format, its property `scope` is a word that drover uses, and it has no hash.
+ */
 export const isDrovers = (place: Layout.RecordPath, matter: Matter): boolean =>
   place.isOurs && place.scope !== Layout.internal && matter["hash"] === undefined &&
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
- * Reads a text split into properties and body. `mtime` (epoch ms) is used as the time of creation if there is no other; fields without a
- * property come from `previous`. `Left` if neither path nor text tells the tenant and scope.
+ * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. Fields without
+ * a property get the value of `previous`. `Left` if neither the path nor the text states the tenant and scope.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -95,7 +106,7 @@ export const read = (
   )
 }
 
-/** Returns tenant and scope of a text that drover wrote at a path in our format. */
+/** Returns tenant and scope of a text that drover wrote. */
 const drovers = (place: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
     Layout.claimedTenant(place, matter),
@@ -122,7 +133,7 @@ const readAt = (
   const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
     before === undefined || isGone(key) ? undefined : before[key]
 
-  /** Properties that become metadata: all that do not become fields. */
+  /** Properties that become metadata: those that no field was read from. */
   const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.said.has(key)))
   const isSigned = Layout.isSaidOurs(matter)
   const source = isSigned
@@ -181,7 +192,8 @@ const readAt = (
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
   const said = take("metadata", asObject) ?? {}
-  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // drover's other properties are extra
+  // drover's other properties are kept as `extra`, not as metadata
+  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key))
   const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.said.has(key))
   return {
     tenant: belonging.tenant,
@@ -201,7 +213,7 @@ const droverSays: ReadonlySet<string> = new Set([...MemoryScope.fields, "tenant"
 
 type Take = <A>(key: string, as: (value: unknown) => A | undefined) => A | undefined
 
-/** Returns a kind, and data that the kind's schema accepts: those of the text, else those of `previous`, else `reference` with no data. */
+/** Returns a kind, and data that the kind's schema accepts: those of the text, else those of `previous`, else `reference` without data. */
 const payloadOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
   take: Take,
@@ -221,7 +233,7 @@ const payloadOf = (
   return fit === undefined ? { kind: "reference", data: {} } : { kind: known, data: fit }
 }
 
-/** Returns the summary: that of the text, else a summary that was set before, else the file's name. */
+/** Returns the summary: that of the text, else one that the record was given before, else the file's name. */
 const named = (
   place: Layout.RecordPath,
   body: string,
@@ -240,11 +252,12 @@ const named = (
     : { summary: derived, summaryDerived: true }
 }
 
-/** Returns the name of the file, which is the default summary of a note. */
+/** Returns the name of the file without `.md`, which is the default summary of a note. */
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /**
- * Returns the tags of the property, else `base`, and then those in the text. Leaves the property in `rest` if one of its tags does not fit.
+ * Returns the tags of the property, or `base` if there is no such property, and then the tags in the text. Leaves the property in `rest`,
+ * for metadata, if one of its tags is invalid.
  */
 const tagsOf = (
   rest: Map<string, unknown>,
@@ -263,7 +276,7 @@ const tagsOf = (
 
 const maxTags = 32
 
-/** Converts tags to a list: like Obsidian, accepts a list, or words in one line. An empty property is an empty list. */
+/** Converts tags to a list. As in Obsidian, they may be a list, or words in one line. An empty property becomes an empty list. */
 export const listOf = (tags: unknown): ReadonlyArray<unknown> =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "")
@@ -281,7 +294,7 @@ export const without = (tags: ReadonlyArray<string>, others: ReadonlyArray<strin
   return tags.filter((tag) => !known.has(tag.normalize("NFC").toLowerCase()))
 }
 
-/** Converts properties to JSON: values that JSON does not have become text, values nested too deep become null. */
+/** Converts properties to JSON. Values of types that JSON lacks become text, values that are nested too deeply become null. */
 export const jsonOf = (
   properties: ReadonlyArray<readonly [string, unknown]>,
   issues: Array<string> = []
@@ -311,7 +324,7 @@ const defined = (fields: Matter): Matter =>
 const cut = (body: string): string =>
   body.length <= maxFileBody ? body : body.slice(0, maxFileBody).replace(/[\uD800-\uDBFF]$/, "")
 
-/** Returns one line of at most 200 characters; a longer text is cut at a word. */
+/** Returns a value as one line of at most 200 characters. Cuts a longer text between words, and then calls `wasCut`. */
 const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   if (typeof value === "object") return undefined
   const text = String(value).toWellFormed()
@@ -322,7 +335,7 @@ const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   return line
 }
 
-/** Makes a function that returns a value if the schema accepts it. */
+/** Makes a function that returns a value unchanged if the schema accepts it, else `undefined`. */
 const fit = <A, I>(schema: Schema.Schema<A, I>): (value: unknown) => A | undefined => {
   const is = Schema.is(schema)
   return (value) => is(value) ? value : undefined

@@ -1,6 +1,6 @@
 /**
- * Splits a text into frontmatter (YAML at its head) and body. The YAML may come from anyone, so its size is limited, and only the types of
- * JSON are accepted.
+ * Splits a text into frontmatter (YAML at its beginning) and body. Anyone may have written the YAML, so its size is limited, and only the
+ * types of JSON are accepted.
  */
 import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
@@ -8,32 +8,32 @@ import * as Yaml from "yaml"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
 
-/** Largest frontmatter that is parsed, in UTF-16 units: with a signature of ours, and without. */
+/** Largest frontmatter that is parsed, in UTF-16 units: with a signature of the library (`maxSigned`), and without one (`maxMatter`). */
 const maxSigned = 262_144
 const maxMatter = 32_768
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Frontmatter properties that are not fields of a record; every write preserves them. */
+/** Frontmatter properties that are not fields of a record. Every write preserves them. */
 export type Extra = Readonly<Record<string, unknown>>
 
 /** Ranges of the parts of a text, in UTF-16 units from its start. */
 export interface Parts {
   /** The YAML between the `---` lines; absent if the text does not start with such a line. */
   readonly matter: readonly [start: number, end: number] | undefined
-  /** The body, without the one line break before and after it, which belong to the file format. */
+  /** The body, without the line break before it and the one at its end, which belong to the file's format. */
   readonly body: readonly [start: number, end: number]
   readonly eol: "\n" | "\r\n"
 }
 
-/** Finds the parts of a text. `Left` if the frontmatter has no end. */
+/** Finds the parts of a text. `Left` if the frontmatter's closing `---` is missing. */
 export const locate = (text: string): Either.Either<Parts, string> => {
   const from = text.startsWith("\uFEFF") ? 1 : 0
   const eol = /\r?\n/.exec(text)?.[0] === "\r\n" ? "\r\n" : "\n"
   const open = /^---[ \t]*\r?\n/.exec(from === 0 ? text : text.slice(from))
   if (!open) return Either.right({ matter: undefined, body: trimmed(text, from, eol), eol })
   const start = from + open[0].length
-  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // not line by line, since U+2028 would end a line
+  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // not split into lines, since that would also end a line at U+2028
   if (!end) return Either.left("the frontmatter has no end")
   return Either.right({
     matter: [start, start + end.index],
@@ -42,7 +42,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   })
 }
 
-/** Returns the whole text as a body, for a text whose frontmatter cannot be read. */
+/** Returns the whole text as a body. For a text whose frontmatter cannot be read. */
 export const bodyOf = (text: string): string =>
   text.slice(...trimmed(text, text.startsWith("\uFEFF") ? 1 : 0, eolOf(text)))
 
@@ -53,7 +53,7 @@ const trimmed = (text: string, start: number, eol: string): readonly [number, nu
   return [from, text.length - eol.length >= from && text.endsWith(eol) ? text.length - eol.length : text.length]
 }
 
-/** Splits a text into properties, as `read` parses them, and the body. `Left` is the error in the frontmatter. */
+/** Splits a text into properties and body. `read` parses the frontmatter, and `Left` is its error. */
 export const split = (
   text: string,
   read: (matter: string) => Either.Either<Matter, string> = yaml
@@ -64,7 +64,7 @@ export const split = (
     return Either.map(within(text.slice(...matter), read), (fields) => [fields, rest] as const)
   })
 
-/** Parses a frontmatter that is within the size limit. */
+/** Parses a frontmatter. `Left` if it is larger than the limit. */
 export const within = <A>(
   matter: string,
   read: (matter: string) => Either.Either<A, string>
@@ -73,7 +73,7 @@ export const within = <A>(
     ? Either.left("the frontmatter is too large")
     : read(matter)
 
-/** Parses YAML whose root is a map. Cost: linear. `Left` is a message that quotes nothing of the text. */
+/** Parses YAML whose root is a map. Cost: linear. `Left` is a message that quotes nothing from the text. */
 export const yaml = (text: string): Either.Either<Matter, string> => {
   const plain = readPlain(text)
   return plain === undefined ? full(text) : Either.right(plain)
@@ -91,11 +91,13 @@ const full = (text: string): Either.Either<Matter, string> =>
           return Either.left("frontmatter: expected keys and values")
         }
         if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
-        return Either.right(matter as Matter) // an object, and not an array
+        return Either.right(matter as Matter) // checked to be an object and not an array
       })
     ))
 
-/** Parses YAML to nodes with their ranges in the text. Detects duplicate keys itself, since the YAML library does so in quadratic time. */
+/**
+ * Parses YAML to nodes with their ranges in the text. Detects duplicate keys without the YAML library, which needs quadratic time for that.
+ */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
     try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", uniqueKeys: false }),
@@ -124,11 +126,11 @@ const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
   return isTwice
 }
 
-/** Prints a time as an ISO date; as epoch milliseconds if it is beyond the range of dates. */
+/** Prints a time as an ISO date; a time beyond the range of dates as epoch milliseconds. */
 export const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** Reads a field that is a date or epoch milliseconds, rounded down; returns `absent` if the field is missing. */
+/** Reads a field that is a date or epoch milliseconds, rounded down. Returns `absent` if the field is missing. */
 export const timeOf = <A>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -143,8 +145,9 @@ export const timeOf = <A>(
 }
 
 /**
- * Reads a time in an author's property, in epoch milliseconds: a date with or without a time (in UTC unless it has a zone), also written as
- * `[[2024-05-02]]`; or a plausible number of epoch milliseconds. `undefined` for other values, and for times before 1970.
+ * Reads a time that another author wrote, in epoch milliseconds: a date with or without a time of day (in UTC unless it states a zone),
+ * also in the form `[[2024-05-02]]`, or a number that is plausible as epoch milliseconds. `undefined` for other values, and for times
+ * before 1970.
  */
 export const instantOf = (value: unknown): number | undefined => {
   if (typeof value === "number") return value >= 1e11 && value <= 8.64e15 ? Math.floor(value) : undefined
@@ -157,7 +160,7 @@ export const instantOf = (value: unknown): number | undefined => {
 }
 const instant = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?)? ?(Z|[+-]\d\d:\d\d)?$/
 
-/** Describes a YAML error by its code and position, since the message of the YAML library may quote the text. */
+/** Describes a YAML error by its code and position. The YAML library's message is not used, since it may quote the text. */
 const fault = (error: unknown): string => {
   if (!(error instanceof Yaml.YAMLParseError)) return "not YAML"
   const [start] = error.linePos ?? []
@@ -180,7 +183,7 @@ const fault = (error: unknown): string => {
 export const printLinks = ({ links }: Pick<MemoryRecord, "links">) =>
   links.length === 0 ? undefined : links.map(({ to, type, weight }) => ({ to: `[[${to}]]`, type, weight }))
 
-/** Reads links, whose ids may be in brackets. An invalid item is left for the schema to reject. */
+/** Reads links, whose ids may be in brackets. Returns an invalid item unchanged, so that the schema rejects it. */
 export const readLinks = (links: unknown): unknown => Array.isArray(links) ? links.map(linkOf) : links ?? []
 
 const linkOf = (link: unknown): unknown => {
@@ -195,8 +198,8 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * The frame is the text around a record's body in the file of a note by another author. With the frame, the history can restore the
- * author's text byte for byte, without storing the body twice. A file in our format has no frame, since it can be printed again.
+ * The frame: the text around a record's body in the file of a note by another author. With the frame, the history can restore the author's
+ * text byte for byte without storing the body twice. A file that the library wrote has no frame, since it can be printed again.
  */
 
 /** The text around the body in a file. */
@@ -214,20 +217,20 @@ export const frameIn = (path: string, text: string, body: string): Frame | undef
   return at < 0 ? undefined : { path, head: text.slice(0, at), tail: text.slice(at + body.length) }
 }
 
-/** Returns the text of the file. */
+/** Returns the text of the file, given its body. */
 export const framed = ({ head, tail }: Frame, body: string): string => head + body + tail
 
-/** Returns the names of the properties in the frontmatter; none if it cannot be parsed. */
+/** Returns the names of the properties in a file's frontmatter; none if the frontmatter cannot be parsed. */
 export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
 /*
  * A fast reader for simple YAML, which most frontmatter is: one key per line, with a plain or quoted scalar, nothing, or a list of scalars
- * below the key. It returns the same as the YAML library would with the core schema, in a small part of the time; in case of doubt it
- * leaves the text to the library.
+ * below the key. It returns the same values as the YAML library with the core schema, in a small part of the time. If it is not sure to do
+ * so, it returns `undefined`, and the library parses the text.
  */
 
-/** Returns the keys and values of simple YAML; `undefined` if the library has to parse the text. Cost: one pass. */
+/** Returns the keys and values of simple YAML; `undefined` if the YAML library has to parse the text. Cost: one pass. */
 export const readPlain = (text: string): Readonly<Record<string, unknown>> | undefined => {
   const found = new Map<string, unknown>()
   const lines = text.split("\n")
@@ -247,7 +250,7 @@ export const readPlain = (text: string): Readonly<Record<string, unknown>> | und
     const next = lines[at + 1] ?? ""
     const indent = /^ *(?=- )/.exec(next)?.[0]
     if (indent === undefined) {
-      if (next !== "" && !start.test(next)) return undefined // the next line may belong to this key
+      if (next !== "" && !start.test(next)) return undefined // the next line might belong to this key
       found.set(name, null)
       continue
     }
@@ -265,9 +268,9 @@ export const readPlain = (text: string): Readonly<Record<string, unknown>> | und
 const ended = (line: string): string => line.endsWith("\r") ? line.slice(0, -1) : line
 
 const key = /^[\p{L}_](?:[\p{L}\p{M}\p{N}_ -]*[\p{L}\p{M}\p{N}_-])?$/u
-/** Matches the beginning of a line with a new key. */
+/** Matches the beginning of a line that starts a new key. */
 const start = /^[\p{L}_]/u
-/** Words that are not strings in YAML, and a name that no object should have. */
+/** Words that are not strings in YAML, and a name that no object must have as a key. */
 const reserved = new Set([
   ...["null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"],
   "__proto__"
@@ -275,7 +278,8 @@ const reserved = new Set([
 
 /** Reads a scalar; `undefined` if the YAML library has to parse it. */
 const scalarOf = (text: string): string | number | boolean | undefined => {
-  if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined // the pattern admits only valid JSON strings
+  // the pattern matches only valid JSON strings
+  if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined
   if (text.startsWith("'")) return single.test(text) ? text.slice(1, -1) : undefined
   if (plain.test(text) && !text.endsWith(" ")) {
     if (!reserved.has(text)) return text
@@ -285,7 +289,7 @@ const scalarOf = (text: string): string | number | boolean | undefined => {
   return word.test(text) || timeText.test(text) || numbered.test(text) ? text : undefined
 }
 
-/** Reads a list in brackets on one line, with plain scalars without commas. */
+/** Reads a list in brackets on one line, whose items are plain scalars without commas. */
 const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
   if (text === "[]") return []
   if (!text.endsWith("]")) return undefined
@@ -294,7 +298,7 @@ const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
 }
 const flow = /^[A-Za-z0-9][A-Za-z0-9 _./-]*$/
 
-/** Matches a JSON string without control characters, whose escapes mean the same in YAML. */
+/** Matches a JSON string without control characters, whose escapes have the same meaning in YAML. */
 const quoted = /^"(?:[^"\\\p{C}\u2028\u2029]|\\["\\/bfnrt])*"$/u
 /** Matches a text in single quotes that contains no single quote itself. */
 const single = /^'[^'\p{C}\u2028\u2029]*'$/u
@@ -310,11 +314,11 @@ const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
 const timeText =
   /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)$/
 
-/* A fast printer for simple YAML, with the same output as the library's, byte for byte. */
+/* A fast printer for simple YAML. Its output is equal to that of the YAML library, byte for byte. */
 
 /**
- * Prints keys and values, without those that are `undefined`. Returns `undefined` if a value is not simple, or would not be read back the
- * same. Keys must be plain words. Cost: one pass to print, one to read back.
+ * Prints keys and values, except values that are `undefined`. Keys must be plain words. Returns `undefined` if a value is not simple, or if
+ * reading the output would return another value. Cost: one pass to print, one to read back.
  */
 export const printPlain = (matter: Matter): string | undefined => {
   let text = ""

@@ -1,5 +1,7 @@
 /**
- * A line of the history: a checksum, metadata, and the content of a revision, separated by tabs.
+ * A line of the history, a vault's append-only file of all revisions: a checksum, metadata, and content, separated by tabs. A batch is a
+ * number of revisions that take effect together; each has one line, a part of the batch. A batch has landed once its `.md` files are on
+ * disk. The place of a revision is the location of its line. A compaction rewrites the file, and increments the epoch in every line.
  *
  * ```text
  * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
@@ -19,11 +21,11 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** The effect of a revision on files: the file of the record, and the files to remove. */
+/** The files of a revision: the `.md` file of the record, and the files to remove. */
 export interface View {
-  /** The file of the record; `null` if it has none from this revision on. */
+  /** Path of the record's file; `null` if the record has no file from this revision on. */
   readonly path: string | null
-  /** Other files that held the record or claimed its id, which this revision removes. */
+  /** Other files that contained the record or its id; this revision removes them. */
   readonly gone: ReadonlyArray<string>
   /** Hash of the text at `path` before the revision; `null` if there was no file. */
   readonly before: string | null
@@ -31,7 +33,7 @@ export interface View {
   readonly after: string | null
 }
 
-/** One revision to append. */
+/** One revision of a batch that is to be appended. */
 export interface Part extends View {
   readonly tenant: string
   readonly id: MemoryId
@@ -39,11 +41,11 @@ export interface Part extends View {
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
-  /** Text around the body in the file of a note by another author; for a tombstone, in the file that was removed. */
+  /** Text around the body in the file of a note by another author. For a tombstone, in the file that was removed. */
   readonly frame?: Frame | undefined
 }
 
-/** A revision in the history: the location of its line, and its metadata, without the record. */
+/** The place of a revision in the history: location and metadata of its line, without the record. */
 export interface Place extends View {
   readonly tenant: string
   readonly id: MemoryId
@@ -58,18 +60,18 @@ export interface Place extends View {
   /** Index of this part in its batch, from 0, and the number of parts of the batch. */
   readonly part: number
   readonly parts: number
-  /** Whether a compaction wrote the line, which then states no offset. */
+  /** Whether a compaction wrote the line. Such a line does not state its offset. */
   readonly isKept: boolean
 }
 
 /** Times of a tombstone in epoch milliseconds: when the record was forgotten, and when it expires, if it does. */
 export type Times = readonly [forgotten: number, expires?: number]
 
-/** A batch: revisions that take effect together. */
+/** A batch of revisions, which take effect together. */
 export interface Batch {
   readonly number: number
   readonly places: ReadonlyArray<Place>
-  /** Earlier revisions of records that the batch erased; their lines still contain the content. */
+  /** Places of earlier revisions of records that the batch erased. Their lines still contain the content. */
   readonly litter: ReadonlyArray<Place>
 }
 
@@ -80,14 +82,14 @@ export interface WrittenRevision {
   readonly frame?: Frame | undefined
 }
 
-/** The metadata of a line. Its types are not validated, since the checksum shows that we wrote it. */
+/** The metadata of a line. Its types are not validated, since the checksum proves that the library wrote the line. */
 export interface Meta {
   readonly epoch: number
-  /** Absent in lines written by a compaction. */
+  /** Byte offset of the line. Absent in lines written by a compaction. */
   readonly offset?: number
   readonly landed?: number
   readonly undone?: number
-  /** Offset of the batch that is rolled back (`undone`); absent in lines of an earlier release. */
+  /** Offset of the batch that `undone` rolls back. Absent in lines of an earlier release. */
   readonly at?: number
   readonly batch?: number
   readonly part?: number
@@ -115,7 +117,7 @@ export const print = (meta: Meta, row = ""): Uint8Array => {
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
-/** Prints a line without content, to replace one that is `length` bytes long. */
+/** Prints a line without content, which replaces one of `length` bytes. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
   return encoder.encode(`${sha256(body)}\t${body}\n`)
@@ -132,13 +134,13 @@ export const encode = ({ extra, frame, record }: WrittenRevision): string =>
 /** Returns the content of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** Decodes the revision of a place; `None` if its line was erased or damaged, or another line is there now. */
+/** Decodes the revision at a place. `None` if its line was erased or damaged, or the file has another line there now. */
 export const read = (line: Uint8Array, place: Place): Option.Option<WrittenRevision> =>
   isOf(line, place)
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
     : Option.none()
 
-/** Whether a line is undamaged, and is the line of this place. */
+/** Whether a line is undamaged, and belongs to this place. */
 export const isOf = (line: Uint8Array, { id, revision, tenant }: Place): boolean => {
   const meta = metaOf(line)
   return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
@@ -149,7 +151,7 @@ const checksumLength = 64
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-/** Returns the checksum of a line, which identifies it. */
+/** Returns the checksum of a line, which identifies the line. */
 export const checksumOf = (line: Uint8Array): string => decoder.decode(line.subarray(0, checksumLength))
 
 /** Reads the metadata of a line; `undefined` if the line is damaged. */
@@ -158,10 +160,10 @@ export const metaOf = (line: Uint8Array): Meta | undefined => {
   if (first !== checksumLength) return undefined
   const body = line.subarray(first + 1)
   if (decoder.decode(line.subarray(0, first)) !== sha256(body)) return undefined
-  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum shows that we wrote it, so it has this type
+  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum proves that the library wrote the value
 }
 
-/** A line that was read; it is not yet known whether its batch counts. */
+/** A line as read, before it is known whether all lines of its batch exist. */
 export interface Line {
   readonly meta: Meta | undefined
   readonly offset: number
@@ -176,12 +178,12 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
     const lines: Array<Line> = []
     let landed = 0
     let newest = 0
-    /** Numbers of the batches that were rolled back, by offset; a later batch may start at the same offset. */
+    /** Numbers of the batches that were rolled back, by offset. A later batch may start at the same offset. */
     const undone = new Map<number, number | undefined>()
     let at = 0
     for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
       const line = bytes.subarray(at, next)
-      yield* paced(line.length >> 6) // a megabyte in ten milliseconds
+      yield* paced(line.length >> 6) // about ten milliseconds per megabyte
       const meta = metaOf(line)
       const offset = start + at
       lines.push({ meta, offset, line, times: timesIn(meta, line) })
@@ -190,23 +192,23 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
-    /** `at` is the length up to the end of the last line; `newest` is the highest epoch of a line */
+    /** `at` is the length up to the end of the last line; `newest` is the highest epoch in any line */
     return { at, landed, lines, newest, undone }
   })
 
 const lineBreak = 10
 
-/** A line of a batch. */
+/** The place of a line that was read, and what the line does. */
 export interface Parsed extends Place {
   readonly isErased: boolean
-  /** Whether the content was erased; the line still counts as a part of its batch. */
+  /** Whether the content was erased. The line still counts as a part of its batch. */
   readonly isBlank: boolean
 }
 
-/** Makes the place of a line at `offset`. */
+/** Makes the place of the line at `offset`. */
 export const placeOf = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
-  id: meta.id ?? ("" as MemoryId), // absent only in a blank line, whose id is never used
+  id: meta.id ?? ("" as MemoryId), // only a blank line lacks an id, which is then never used
   batch: meta.batch ?? 0,
   part: meta.part ?? 0,
   parts: meta.parts ?? 1,
@@ -235,12 +237,12 @@ export const timesOf = ({ createdAt, expiresAt, updatedAt }: Ended): Times => {
 /** Returns the times in an undamaged line of a tombstone; `undefined` for any other line. */
 export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undefined =>
   meta?.state === "forgotten"
-    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // the checksum shows that we wrote it, so it has this type
+    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // the checksum proves that the library wrote the value
     : undefined
 
 /**
- * Prints the lines of a batch, with their places. `from` is the offset of the first line; `undefined` for lines of a compaction, which
- * state no offset, and of which each is a batch by itself.
+ * Prints the lines of a batch, and returns them with their places. `from` is the offset of the first line. With `undefined`, prints lines
+ * for a compaction, which state no offset, and each of which is a batch by itself.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
@@ -270,7 +272,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, placed }
 }
 
-/** Prints a whole file, with pauses: the head, and the lines that `make` makes of some values at a time. */
+/** Prints a whole file, with pauses: the head, then the lines that `make` returns for a few values at a time. */
 export const printed = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
@@ -287,7 +289,7 @@ export const printed = <A>(
     return yield* EventLoop.paced(() => joining(lines))
   })
 
-/** Returns the range of the lines of a batch, which are contiguous. */
+/** Returns the range of a batch's lines, which are contiguous. */
 export const spanOf = (batch: ReadonlyArray<Place>) => {
   const [first] = batch
   const last = batch.at(-1)
@@ -297,26 +299,26 @@ export const spanOf = (batch: ReadonlyArray<Place>) => {
 }
 
 /*
- * The index of a history is stored in the snapshot, so that the next process that opens the vault reads only what was appended since. It is
- * valid if the first and last bytes that it covers are unchanged in the file.
+ * The index of a history. It is stored in the snapshot, so that the next process that opens the vault reads only what was appended since.
+ * It is valid if the file's first bytes, and the last bytes that the index covers, are unchanged.
  */
 
-/** The index of a history up to an offset of its file. */
+/** The index of a history up to an offset in its file. */
 export interface HistoryIndex {
   readonly epoch: number
   /** Number of bytes covered. */
   readonly end: number
-  /** Number of the last batch. All batches have landed. */
+  /** Number of the last batch. This batch and all earlier ones have landed. */
   readonly batch: number
-  /** Number of bytes of lines that no longer count. */
+  /** Number of bytes of lines whose revision is erased, replaced, or no longer kept. */
   readonly dead: number
   /** Hash of the first and the last bytes covered. */
   readonly hash: string
-  /** Revisions of all records; those of a record newest first. */
+  /** Places of the revisions of all records, those of one record newest first. */
   readonly places: ReadonlyArray<Place>
 }
 
-/** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in its lines at both ends. */
+/** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in the lines at both ends. */
 const compared = 4_096
 
 /** Returns a hash of the beginning and the end of the first `end` bytes of a file. */
@@ -330,7 +332,7 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
 /** Concatenates bytes. */
 export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(joining(parts))
 
-/** Concatenates bytes in steps, after `room` free bytes. Writing to new memory takes a millisecond per megabyte. */
+/** Concatenates bytes in steps, after `room` free bytes. In steps, since writing to new memory takes a millisecond per megabyte. */
 export function* joining(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
@@ -351,16 +353,16 @@ export function* joining(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.
 
 const megabyte = 1_048_576
 
-/** Returns lines of the same length without content. */
+/** Returns the bytes with every character but line breaks replaced by a space. */
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
 
-/** Returns the length of the common prefix. */
+/** Returns the length of the longest common prefix. */
 export const common = (a: Uint8Array, b: Uint8Array): number => {
   const at = a.findIndex((byte, i) => byte !== b[i])
   return at < 0 ? a.length : at
 }
 
-/** Returns the metadata and content of these revisions, for a compaction; those of a record oldest first. */
+/** Reads the metadata and content of these revisions, for a compaction. Those of a record are returned oldest first. */
 export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -374,7 +376,7 @@ export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
     return kept
   })
 
-/** Reads the times of tombstones that an index of an earlier release lacks. Reads nothing for an index of this release. */
+/** Reads the times of tombstones if an index of an earlier release lacks them. Reads nothing for an index of this release. */
 export const timed = (
   read: (place: Place) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<Place>

@@ -1,5 +1,5 @@
 /**
- * Maps records to paths below the root. A path encodes tenant, scope and id as far as file names allow.
+ * Maps records to paths of files below the vault's root. A path encodes tenant, scope and id as far as file names allow.
  *
  * ```text
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
@@ -15,9 +15,11 @@ import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
-/** The folder of the library's own files. Only the library's own rows are records below it. */
+/** The folder of the library's own files. Of the files in it, only those in `internal` are records. */
 export const hidden = ".effect-memory"
-/** The folder of the library's own rows. They contain raw conversations, so git ignores them like the rest of the hidden folder. */
+/**
+ * The folder of the rows that the library keeps for itself. They contain raw conversations, so git ignores them like the rest of `hidden`.
+ */
 export const internal = `${hidden}/outbox`
 
 const folders: Readonly<Record<Field, string>> = {
@@ -28,12 +30,15 @@ const folders: Readonly<Record<Field, string>> = {
   actorId: "actors"
 }
 const fieldOf = new Map(fields.map((field) => [folders[field], field]))
-/** The folders in which the library creates record files. */
+/** The folders in which the library creates files of records. */
 export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.values(folders), "global"]
 
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
-/** Returns the path segment for an id: the id in lower case, escaped so that every disk distinguishes it from others, or its hash. */
+/**
+ * Returns the path segment of an id: the id in lower case with upper-case letters escaped, so that case-insensitive disks distinguish it,
+ * or its hash.
+ */
 export const segmentOf = (id: string): string => {
   const name = id.normalize("NFC")
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(name) || device.test(name.toLowerCase())) return `~${sha256(name).slice(0, 32)}`
@@ -41,8 +46,8 @@ export const segmentOf = (id: string): string => {
 }
 
 /**
- * Returns the id of a path segment; `undefined` if the segment is a hash, or not an id. Folders made by a person or by drover may have an
- * id unescaped.
+ * Returns the id that a path segment stands for; `undefined` if the segment is a hash, or no id. A person, or drover (another memory
+ * program), may have named a folder by the unescaped id.
  */
 export const idOf = (segment: string): string | undefined => {
   const id = segment.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase())
@@ -52,18 +57,21 @@ export const idOf = (segment: string): string | undefined => {
 }
 const isScopeId = Schema.is(ScopeId)
 
-/** Whether a segment may be that of an id. */
+/** Whether a segment may stand for an id. */
 export const stands = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
 /** Returns the folder of a tenant, with a trailing slash; empty for the default tenant. */
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
-/** Returns the id of a note whose file name its author chose. `n` is greater than 1 if notes that moved away still have the ids before. */
+/**
+ * Returns the id of a note whose author chose its file name. `n` is greater than 1 if notes that were at the path before, and have moved
+ * away, still have the ids with smaller `n`.
+ */
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
 
-/** Returns the canonical path of a record, with `/` as the separator. */
+/** Returns the path at which the library writes a record, with `/` as the separator. */
 export const pathOf = (tenant: string, scope: MemoryScope.MemoryScope, id: MemoryId): string =>
   isInternalScope(scope)
     ? `${internal}/${tenantFolder(tenant)}${id}.md`
@@ -74,35 +82,35 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
     ? "global"
     : fields.flatMap((field) => scope[field] === undefined ? [] : [folders[field], segmentOf(scope[field])]).join("/")
 
-/** The tenant, scope and id in a path. */
+/** The tenant, scope and id that a path states. */
 export interface RecordPath {
   /** `undefined` for the default tenant. */
   readonly tenant: string | undefined
-  /** Segments of the scope's ids, by field; `Global` if the path has no folder of an id. */
+  /** Path segments of the scope's ids, by field; `Global` if the path contains no id's folder; `internal` for the library's own rows. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
-  /** `undefined` for a name that the author chose. */
+  /** `undefined` if the file's name is no id but was chosen by its author. */
   readonly id: MemoryId | undefined
-  /** Whether the path has the format of our own files: an id directly in the folder of a scope, or a row of the library. */
+  /** Whether the library itself could have written the path: an id directly in the folder of a scope, or a row of the library. */
   readonly isOurs: boolean
   /** Name of the file, without `.md`. */
   readonly name: string
 }
 
-/** Whether a path from an untrusted source stays below the root. */
+/** Whether a path from an untrusted source stays below the vault's root. */
 export const isBelow = (path: string): boolean =>
   !path.includes("\0") && path.split(/[\\/]/).every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether a scan of the folder would read this path as a record. */
+/** Whether a scan of the vault would read this path as a record. */
 export const isRecord = (path: string): boolean =>
   isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isInternal(path) ? path.slice(internal.length) : path)
 
-/** Whether a file is one of the library's own rows. */
+/** Whether a file is a row that the library keeps for itself. */
 export const isInternal = (path: string): boolean => path.startsWith(`${internal}/`)
 
-/** Shortens a path for an error: to its end, if it has more than 150 UTF-16 units. */
+/** Shortens a path for an error: keeps its end, if it has more than 150 UTF-16 units. */
 export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
-/** Parses a path. The last result is cached, since reading a file parses its path several times. */
+/** Parses a path. Caches the last result, since reading a file parses its path several times. */
 export const parsePath = (path: string): RecordPath => {
   if (last?.path !== path) last = { path, place: placeIn(path) }
   return last.place
@@ -122,20 +130,23 @@ const placeIn = (path: string): RecordPath => {
   const isScope = scope.size > 0 ? 2 * scope.size === parts.length : parts.length === 1 && parts[0] === "global"
   return {
     tenant,
-    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders below do not change it
-    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // the pattern admits only ids
+    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // further folders do not change the scope
+    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // the pattern matches only ids
     isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }
 
-/* The tenant and scope in a text must agree with its path. `Left` names the field on which they disagree. */
+/* Checks that the tenant and scope in a text agree with those in its path. `Left` names the field in which they differ. */
 
-/** Whether a text has a hash of ours. Then it must state its whole tenant and scope, so that a copy in another folder is detected. */
+/**
+ * Whether the library wrote a text: it has a hash. Such a text must state its tenant and its whole scope, so that a copy of the file in
+ * another folder is detected.
+ */
 export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
-/** Returns the tenant of a text in our format. `Left` if text and path disagree, or neither states it. */
+/** Returns the tenant of a text that the library wrote. `Left` if the text and the path state different ones, or neither states one. */
 export const claimedTenant = (
   place: RecordPath,
   matter: Readonly<Record<string, unknown>>
@@ -155,7 +166,7 @@ export const claimedTenant = (
     : Either.left("tenant: the folder says another")
 }
 
-/** Returns the scope of a text in our format. `Left` if text and path disagree, or neither states one of its ids. */
+/** Returns the scope of a text that the library wrote. `Left` if the text and the path differ, or neither states one of the scope's ids. */
 export const claimedScope = (
   place: RecordPath,
   matter: Readonly<Record<string, unknown>>
@@ -187,7 +198,7 @@ export const claimedScope = (
     return yield* agreed(ids, matter)
   })
 
-/** Tenant and scope of a note by another author, and the properties that determined them (`said`). */
+/** Tenant and scope of a note by another author. `said` has the names of the properties that determined them. */
 export interface Belonging {
   readonly tenant: string
   readonly scope: MemoryScope.MemoryScope
@@ -195,8 +206,8 @@ export interface Belonging {
 }
 
 /**
- * Returns tenant and scope of a note by another author. The folder decides; properties may add ids, but never change those of the folder:
- * such a property is left to its author. `Left` if a folder's name is a hash, and the text does not state its id.
+ * Returns tenant and scope of a note by another author. The folder decides. A property may add an id to the scope, but not change an id of
+ * the folder; such a property is treated as any other. `Left` if a folder's name is a hash, and the text does not state the id.
  */
 export const belonging = (
   place: RecordPath,
@@ -226,7 +237,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Checks the property `scope`, which drover writes, against the scope. */
+/** Checks that the property `scope`, which drover writes, agrees with the scope. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"
@@ -239,13 +250,13 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record
 }
 
 /**
- * Returns the turn folder of a process: the writer's temporary files are in it. A process that takes over its lock moves the folder away
- * first, so that the old writer can no longer rename its files into place.
+ * Returns the turn folder of a process, which contains the process's temporary files while it holds the vault's lock. A process that steals
+ * the lock first moves this folder away, so that the old holder can no longer rename its temporary files into place.
  */
 export const turnOf = (own: string): string => `${hidden}/turns/${own}`
 /**
- * Returns the name of a file until it is renamed into place; it includes the process, so that two writers of the same file never share it.
+ * Returns the name of a file until it is renamed into place. It includes the process, so that two writers of one file use different names.
  */
 export const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
-/** Whether a name is that of a temporary file, of any process. */
+/** Whether a name is that of a temporary file of any process. */
 export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)

@@ -1,7 +1,8 @@
 /**
- * The lock of a vault, which lets only one process write: a file created exclusively, with a heartbeat. A process that finds the file
- * unchanged for `timeout`, by its own clock, takes the lock over (steals it). If several try, a rename lets only one succeed. The lock is
- * ours if the file has the inode that we hold open.
+ * The lock of a vault, which lets only one process write. It is a file that is created exclusively, to which the holder writes a heartbeat.
+ * A process that finds the file unchanged for `timeout`, measured by its own clock, steals the lock. If several processes try, a rename
+ * lets only one succeed. A process holds the lock if the file has the inode that the process has open. Before a thief takes the lock, it
+ * ends the holder's turn: moves away the folder of its temporary files (`Layout.turnOf`).
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -17,29 +18,29 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 /** The lock of a vault. */
 export interface Lock {
   /**
-   * Runs an effect with the lock held. Waits while `isWanted` returns true (by default always), but gives up on one holder that is alive
-   * after twenty timeouts.
+   * Runs an effect while holding the lock. Waits for the lock while `isWanted` returns true (default: always). Fails with `unavailable`
+   * when the same holder, still alive, has kept the lock for twenty timeouts.
    */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
     isWanted?: () => boolean
   ) => Effect.Effect<A, E | MemoryError.MemoryError>
-  /** Whether the lock is still ours; checked before writes that cannot be rolled back. */
+  /** Whether this process still holds the lock. Checked before writes that cannot be rolled back. */
   readonly isOurs: Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
 const file = `${hidden}/lock`
-/** Largest number of heartbeats in a session: enough for nine hours with a timeout of 0.1 seconds. */
+/** Largest number of heartbeats while the lock is held once (a session): enough for nine hours with a timeout of 0.1 seconds. */
 const perSession = 1_000_000
-/** Time between two attempts while another process holds the lock. */
+/** Time between two attempts to lock while another process holds the lock. */
 const wait = Duration.millis(5)
 /**
- * Number of lock timeouts after which a waiter gives up on a holder that is alive and does not release the lock. Each new holder starts the
+ * Number of timeouts after which a waiter gives up, because one holder is alive and does not release the lock. Each new holder starts the
  * count again.
  */
 const patience = 20
 
-/** Monotonic time in milliseconds, so that changes of the system time do not affect stealing. */
+/** Monotonic time in milliseconds, so that a change of the system time does not make a lock look old. */
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
 /** Makes the lock of a folder. `timeout` is the time without a heartbeat after which a lock may be stolen. */
@@ -50,8 +51,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let thefts = 0
     let sessions = 0
     /**
-     * Returns the content of the lock file. It includes a session number, since a new session may have the inode of the one before and, on
-     * a disk with coarse times, the same mtime.
+     * Returns the content of the lock file. Includes a session number, since the file of a new session may have the inode of the previous
+     * one and, on a disk with coarse times, the same mtime.
      */
     const textOf = (beats: number) => `${fs.own} ${sessions * perSession + beats}`
 
@@ -60,7 +61,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         const found = yield* fs.stat(path)
         if (Option.isNone(found)) return (yield* fs.isLink(path)) ? "a link to nothing" : undefined
         const { ino, mtime, type } = found.value
-        // only a regular file is read, since reading a pipe or device may never end
+        // reads only a regular file, since reading a pipe or device may never end
         const text = type === "File" ? yield* fs.readLoose(path) : Option.some(type)
         return Option.isNone(text) ? undefined : `${text.value}/${ino}/${mtime}`
       })
@@ -68,15 +69,17 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${fs.own}.${++thefts}` // numbered, since a folder of an earlier theft may still be there
-        // ends the holder's turn before removing its lock, so that a holder that wakes up cannot overwrite files of the next one
+        const aside = `${file}.${fs.own}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
+        // ends the holder's turn first, so that the holder, if it resumes, cannot overwrite files of the next holder
         yield* fs.end(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
-          // the lock that was moved may already be that of another process; it is put back, unless a third process has locked meanwhile
+          // the moved lock may be that of a process that was faster; it is put back, unless yet another process has created a lock
+          // meanwhile
           if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
             fs.remove(aside, { force: false }),
-            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // `remove` fails on a folder
+            // it may be a folder, on which `remove` fails
+            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error)
           )
         }
       })
@@ -94,11 +97,11 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the link was made from the turn folder, so a process that steals this lock ends this turn
+            // the lock was linked from the turn folder, so a process that steals the lock also ends this turn
             if (claim.value.isInTurn) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // a process that steals the lock after the turn has begun ends the turn as well
+            // the turn began after the lock was created, so a thief may have missed it: the lock counts only if it is still there
             const isKept = yield* Effect.zipRight(fs.begin, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
@@ -117,7 +120,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             yield* EventLoop.sleepLive(0) // lets a delayed heartbeat of a holder in this process run first
             yield* steal(seen)
           }
-          // a stale lock was just stolen, so try again; give up only on a holder that is alive
+          // tries again if it has just stolen a stale lock; gives up only on a holder that is alive
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
@@ -131,25 +134,25 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let beating: Fiber.Fiber<void> | undefined
     let isClosed = false
     let beats = 0
-    /** Serialises heartbeats and the closing of the file that they are written to. */
+    /** Runs one at a time: heartbeats, and the closing of the file to which they are written. */
     const inWriting = EventLoop.makeSerialQueue()
-    /** Whether the lock was taken since the last heartbeat. */
+    /** Whether the lock was used since the last heartbeat. */
     let isUsed = false
     /**
      * Writes a heartbeat after each third of the timeout, as long as the lock is used from time to time. One fiber serves many sessions,
-     * since most are shorter than that.
+     * since most sessions are shorter than that.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
       isUsed = false
-      // heartbeats go to our own file, so they have no effect after a theft
+      // a heartbeat is written to the file that this process created, so it does not affect the lock of a thief
       const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
       return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
         Effect.zipRight(due)
       )
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
-    /** Allows a new heartbeat fiber; runs when the last one has ended for any reason. */
+    /** Lets a new heartbeat fiber start. Runs when the last one has ended for any reason. */
     const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0
@@ -158,7 +161,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         ? Effect.map(Effect.forkDaemon(Effect.ensuring(Effect.interruptible(due), over)), (fiber) => beating = fiber)
         : Effect.void
     })
-    /** Stops the heartbeat: when the scope closes, and after each later session. */
+    /** Stops the heartbeat when the scope closes. If the lock is held then, stops it when the lock is released. */
     const ended = Effect.suspend(() => {
       if (!isClosed || held !== undefined || beating === undefined) return Effect.void
       return Effect.asVoid(Fiber.interrupt(beating))
@@ -181,7 +184,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     return {
       isOurs,
       withLock: (self, isWanted = () => true) =>
-        // callers of this process queue in memory, without polling
+        // callers in this process wait in a queue in memory, without polling
         inLine(Effect.uninterruptibleMask((restore) =>
           Effect.flatMap(acquire(restore, isWanted), (claim) => {
             held = claim
@@ -194,7 +197,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     }
   })
 
-/** Whether both observations are of the same holder, which wrote a heartbeat in between. */
+/** Whether both observations are of the same session of a holder, with a heartbeat in between. */
 const isBeat = (before: string | undefined, after: string | undefined): boolean => {
   const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
   const [, again, more, same] = holding.exec(after ?? "") ?? []
@@ -203,16 +206,16 @@ const isBeat = (before: string | undefined, after: string | undefined): boolean 
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
-/** Returns the name of the process in a lock's content, which is the first word. A lock in another format names no process. */
+/** Returns the name of the process in a lock file's content, which is the first word. A lock file in another format names no process. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
-/** Error of a writer whose lock was stolen, or that finds that another process wrote meanwhile. The writer runs again. */
+/** Error of a writer whose lock was stolen, or which finds that another process has written meanwhile. The caller runs the writer again. */
 export const lost = MemoryError.make("conflict", {
   op: "lock",
   message: "the lock was taken away",
   detail: { expected: 0, actual: 0 }
 })
-/** Whether an error is `lost`; compares fields, since a span wraps errors in a new object. */
+/** Whether an error is `lost`. Compares fields, since a span wraps errors in new objects. */
 export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
 /* Temporary files of killed writers: hidden files next to the files that they were to replace. */
@@ -223,9 +226,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const hour = 3_600_000
 
 /**
- * Makes the function that removes temporary files, at the first call and then hourly. The caller must hold the lock, so that no other
- * process is writing; a process that lost the lock while suspended gets `timeout` to resume. Cost: a listing of every folder. Failures are
- * retried after an hour.
+ * Makes a function that removes temporary files, at its first call and then hourly. The caller must hold the lock, so that no other process
+ * is writing. Files younger than `timeout` are left, since a process that lost the lock while suspended may still resume. Cost: a listing
+ * of every folder. After a failure, tries again after an hour.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

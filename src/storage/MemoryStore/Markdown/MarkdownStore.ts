@@ -1,4 +1,7 @@
-/** Opens a vault's folder as a store, keeps it current with edits by hand and writes of other processes, and verifies and repairs it. */
+/**
+ * Opens a vault's folder as a store. Keeps the store up to date with edits by hand and writes of other processes, and verifies and repairs
+ * the files.
+ */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Clock from "effect/Clock"
@@ -30,8 +33,8 @@ import * as VaultFileSystem from "./VaultFileSystem.ts"
 import * as WritePlan from "./WritePlan.ts"
 
 /**
- * Opens the folder: reads its files, or a snapshot and the changes since; then polls or watches it. Saves a snapshot when the scope closes.
- * Fails with `invalid_draft` if an option is out of range.
+ * Opens the folder: reads its files, or a snapshot and what changed after it. Polls or watches the folder until the scope closes, and then
+ * saves a snapshot. Fails with `invalid_draft` if an option is out of range.
  */
 export const make = (
   options: Options
@@ -84,7 +87,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   scan: (tenant) =>
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
-        // an array per tenant; a compaction scans one tenant after the other, so only one array is in memory
+        // one array per tenant; compaction reads one tenant after the other, so only one array is in memory
         ...vault.state.tenantIndex(tenant).rows(),
         ...tombstones
       ]))),
@@ -98,19 +101,22 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   tenantIndex: (tenant) => Effect.sync(() => vault.state.tenantIndex(tenant))
 })
 
-/* Keeps a vault current with edits by hand and writes of other processes, at a lower cost while there are no calls. */
+/* Keeps a vault up to date with edits by hand and writes of other processes, at a lower cost while the store is not used. */
 
-/** Number of polls without a call or a listener after which polling stops. */
+/** Number of polls without a call of the store or an open stream of changes after which polling stops. */
 const patience = 60
-/** Number of polls without a call after which scans of all files become rare. */
+/** Number of polls without a call after which scans of all files become rarer. */
 const attention = 10
-/** Pause before the next scan, as a multiple of the duration of a scan: while there are calls, and when there were none for a while. */
+/**
+ * Pause before the next scan, as a multiple of the duration of a scan: `busy` while the store is used, `quiet` if it was not used for a
+ * while.
+ */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
- * Reads the log of other processes at every poll, or sooner after an event of the file watch. Scans all files so often that scans take at
- * most a tenth of the time, or a hundredth after ten polls without a call. After `patience` polls without a call or a listener, polling
- * stops. Each call of the store runs the effect returned here, which then scans before the call continues.
+ * Reads the history that other processes append to at every poll, or sooner after an event of the file watch. Scans all files at intervals,
+ * so that scans take at most a tenth of the time, or a hundredth after ten polls without a call. After `patience` polls without a call or
+ * an open stream of changes, polling stops. Each call of the store runs the returned effect, which then scans before the call continues.
  *
  * @internal
  */
@@ -124,9 +130,9 @@ export const keepCurrent = (
     const told = Effect.catchAll((error: MemoryError.MemoryError) =>
       Effect.logWarning("the vault could not be looked at", error)
     )
-    /** The last scan: its end in epoch milliseconds, and its duration. */
+    /** The last scan: the time of its end in epoch milliseconds, and its duration in milliseconds. */
     let last = { end: -Infinity, took: 0 }
-    /** Polls since the last call, and since the last call or listener. */
+    /** Numbers of polls since the last call, and since the last call or open stream of changes. */
     let uncalled = 0
     let quiet = 0
     const scan = Effect.gen(function*() {
@@ -154,7 +160,7 @@ export const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* hinted(fs, told(vault.follow))
 
-    /** Scans if polling has stopped. Calls during the scan wait for its end. */
+    /** Scans if polling has stopped. Other calls wait until the scan ends. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
@@ -174,17 +180,16 @@ export const keepCurrent = (
   })
 
 /*
- * A file watch on the folder that contains the log and the lock of every writer. Its events only make the next poll run sooner. It watches
- * one folder instead of the tree, since on Linux a recursive watch takes a watch per entry.
+ * A file watch on the folder that contains the log and the lock of every writer. Its events only make the next poll run sooner. It covers
+ * one folder and not the tree, since on Linux a recursive watch needs a watch for every entry.
  */
 
 /**
- * Pause between an event and the scan. A write causes several events; the last is the release of the lock, after which the write is
- * complete.
+ * Pause between an event and the scan. A write causes several events; the last one is the release of the lock, when the write is complete.
  */
 const pause = Duration.millis(20)
 
-/** Scans after each event until the scope closes. If the folder cannot be watched, this is logged at debug level, and only polls remain. */
+/** Scans after each event until the scope closes. If the folder cannot be watched, logs this at debug level, and only polling remains. */
 const hinted = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>
@@ -193,7 +198,7 @@ const hinted = (
     const hints = yield* Queue.sliding<void>(1)
     yield* Stream.runForEach(fs.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
       Effect.catchAll(unwatched),
-      Effect.catchAllDefect(unwatched), // Node throws if the system has no watches left
+      Effect.catchAllDefect(unwatched), // Node throws if the operating system has no watches left
       Effect.forkScoped
     )
     yield* Queue.take(hints).pipe(
@@ -207,11 +212,11 @@ const hinted = (
 
 const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not watched", why)
 
-/* Verification, repair, and adoption of the files of a cloned vault. */
+/* Verifies and repairs files, and adopts the files of a cloned vault. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Reads every file, and reports problems. Begins with a scan, which records edits by hand; writes nothing else. */
+/** Reads every file, and returns the problems. Scans the vault first, which may write edits by hand to the history; writes nothing else. */
 const verify = (
   fs: VaultFileSystem.VaultFileSystem,
   { context, state, refresh }: Folder.Vault
@@ -226,7 +231,7 @@ const verify = (
       else if (issues !== undefined) kinds.set(path, "partial")
       if (damage !== undefined) continue
       const text = yield* textOf(fs, context, path, stat.size).pipe(
-        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no longer valid UTF-8
+        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // the file is no longer valid UTF-8
       )
       yield* paced(Option.match(text, { onNone: () => 0, onSome: ({ text }) => text.length }))
       if (Option.exists(text, (now) => now.hash === hash)) continue
@@ -244,8 +249,8 @@ const verify = (
   })
 
 /**
- * Restores each damaged file from its last good revision, and moves the damaged bytes to `.effect-memory/damaged`. Without `write` it only
- * lists what it would do.
+ * Restores each damaged file from its last good revision, and moves the damaged bytes to `.effect-memory/damaged`. Without `write`, only
+ * returns the files that it would restore.
  */
 const repair = (
   fs: VaultFileSystem.VaultFileSystem,
@@ -279,8 +284,8 @@ const repair = (
 }
 
 /**
- * Signs the records that another vault wrote, as in a clone, so that they get the trust and origin that their texts claim. Returns the
- * number signed. Only for folders whose texts are trusted.
+ * Signs the records of files that another vault wrote, as in a clone, so that they get the trust and origin that their texts state. Returns
+ * the number signed. Only for a folder whose texts are trusted.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

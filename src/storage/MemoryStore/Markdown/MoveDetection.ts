@@ -1,6 +1,7 @@
 /**
- * Detects notes that were renamed or moved between two scans: a file that is gone, and a new file that continues it (`detect`). Only within
- * one tenant and scope; elsewhere the file is a new note, because the old revisions are visible only to viewers of the old scope.
+ * Detects notes (Markdown files by other authors) that were renamed or moved between two scans of the vault: a file that is gone, and a new
+ * file that continues it. Only within one tenant and scope. A file that appears in another scope is a new note, because the old revisions
+ * are visible only to viewers of the old scope.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -31,8 +32,8 @@ interface Gone {
 }
 
 /**
- * Whether a file missing in a scan was a note that may have moved. It has not if the history shows that it was forgotten, or has another
- * file.
+ * Whether a file that a scan misses was a note that may have moved. A note has not moved if the history says that it was forgotten, or that
+ * its file has another path.
  */
 const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
   const newest = history.newest(tenant, record.id)
@@ -41,8 +42,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes of `known` that a scan no longer found, in the history's version if that is later; in a first scan also those that are
- * only in the history.
+ * Returns the notes of `known` that a scan did not find any more, with the record of the history if that is later. In a first scan, also
+ * returns notes that are only in the history.
  */
 export const gone = (
   context: Context,
@@ -79,8 +80,8 @@ export const gone = (
   })
 
 /**
- * Returns the new files that continue one that is gone, each read as the record of that file. `found` has the files of the scan, by path.
- * Cost: a read of each new file.
+ * Returns the new files that continue one that is gone, each with the record of the file that is gone. `found` contains the files of the
+ * scan, by path. Cost: reads each new file.
  */
 export const find = (
   { context, fs, history, reader }: {
@@ -136,27 +137,27 @@ export const find = (
     return moved
   })
 
-/** Returns a key of the tenant and scope of a note. */
+/** Returns a key of a note's tenant and scope, within which moves are detected. */
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Detects which new file continues which missing file by their content, as git does, since no tool reports moves.
+ * Finds out by their content which new file continues which missing file, as git does, since no tool reports moves.
  *
  * ```text
  * 1. equal content          if several files have it, those with the same file name
  * 2. most similar content   with at least `threshold` similarity
  * ```
  *
- * Laws: a file continues at most one file, and is continued by at most one. Empty texts match nothing, and neither do candidates that are
- * equally good. Pure; the order of the arguments does not matter.
+ * Laws: a file continues at most one file, and is continued by at most one. An empty text continues nothing, and of several equally similar
+ * candidates none is chosen. Pure functions; the order of the arguments does not matter.
  */
 
 /** A file that is gone. */
 export interface Vanished {
   readonly path: string
-  /** SHA-256 of its last text, in hex. */
+  /** SHA-256 of the file's last text, in hex. */
   readonly hash: string
-  /** Its last text, if known; otherwise only equal content is detected. */
+  /** The file's last text; absent if unknown. Without it, only a new file with equal content can continue this one. */
   readonly text?: string | undefined
 }
 
@@ -167,23 +168,24 @@ export interface Appeared {
 }
 
 /**
- * Least similarity of a text and the one that it continues: twice the number of common word pairs, divided by the sum of both texts' word
- * pairs. Higher than git's 0.5, since notes made from a template have much in common, and a lost history is better than a wrong one.
+ * Least similarity of two texts of which one continues the other: twice the number of word pairs that both have, divided by the number of
+ * word pairs in both texts together. Higher than git's 0.5, since notes made from a template have much in common, and losing a history is
+ * better than a wrong one.
  */
 export const threshold = 0.7
 
 /**
- * Number of old texts with the same word pair above which the pair is taken to come from a template. It still counts for similarity, but is
- * not used to find candidates; otherwise many notes from one template would take quadratic time.
+ * Number of missing texts with the same word pair above which the pair is assumed to come from a template. Such a pair counts for
+ * similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
  */
 const maxShared = 64
 
-/** Length of the beginning of a text that is compared, in UTF-16 units. */
+/** Number of UTF-16 units at the start of a text that are compared. */
 const maxCompared = 65_536
 
 /**
- * Returns the missing path for each new path that continues it. Cost: linear in the texts; plus, for files without equal content, the pairs
- * of texts with a similar length and a rare word pair in common.
+ * Returns, for each new path that continues a missing file, the path of that file. Cost: linear in the texts. For files without equal
+ * content, also the number of pairs of texts that have similar lengths and share a rare word pair.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -200,7 +202,7 @@ export const detect = (
   const fresh = appeared.filter(({ text }) => text.trim() !== "")
   const hashes = new Map(fresh.map(({ path, text }) => [path, sha256(text)]))
   const twins = groups(old, ({ hash }) => hash)
-  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // `hashes` has every path of `fresh`
+  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // `hashes` has every path in `fresh`
   for (const [hash, news] of copies) {
     const olds = twins.get(hash) ?? []
     for (const { path } of news) {
@@ -213,7 +215,7 @@ export const detect = (
     if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
   }
 
-  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // equal content, but ambiguous
+  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // equal content, but several files have it
   const sources = old.flatMap(({ hash, path, text }) =>
     text === undefined || taken.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
   )
@@ -234,7 +236,7 @@ export const detect = (
   return found
 }
 
-/** Excludes both ends of a tie from further matching, since a worse candidate must not win. */
+/** Excludes both files of a tie from further matching, since otherwise a less similar file would be chosen. */
 const tie = (taken: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   taken.add(from)
   found.set(to, "")
@@ -248,13 +250,13 @@ interface Words {
   readonly words: Pairs
 }
 
-/** Counts of the pairs of adjacent words in a text, and their sum. */
+/** The pairs of adjacent words in a text: the number of occurrences of each, and their sum. */
 interface Pairs {
   readonly counts: ReadonlyMap<string, number>
   readonly total: number
 }
 
-/** Returns the pairs of texts that are similar enough, most similar first. */
+/** Returns the pairs of missing and new texts that are similar enough, most similar first. */
 const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>) => {
   const having = new Map<string, Array<Words>>()
   for (const source of sources) {
@@ -265,7 +267,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Number of word pairs in a text that come from a template. */
+  /** Number of word pairs in each text that come from a template. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count
@@ -288,7 +290,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
   }).filter(({ score }) => score >= threshold).sort((a, b) => b.score - a.score)
 }
 
-/** Returns the number of word pairs that two texts have in common. */
+/** Returns the number of word pairs that two texts have in common, counting repetitions. */
 const sharedBy = (one: Pairs, other: Pairs): number => {
   let sum = 0
   for (const [pair, count] of one.counts) sum += Math.min(count, other.counts.get(pair) ?? 0)
@@ -301,7 +303,7 @@ const counts = (all: ReadonlyArray<string>): ReadonlyMap<string, number> => {
   return found
 }
 
-/** Whether two lengths are close enough for a similarity of `threshold`. */
+/** Whether two lengths are close enough that the texts may have a similarity of `threshold`. */
 const isLike = (a: number, b: number): boolean => 2 * Math.min(a, b) / (a + b) >= threshold
 
 const pairsOf = (text: string): Pairs => {
@@ -312,7 +314,7 @@ const pairsOf = (text: string): Pairs => {
   return { counts, total: pairs.length }
 }
 
-/** Matches words, and single characters of scripts without spaces between words. */
+/** Matches words, and each character in scripts without spaces between words. */
 const word =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+/gu
 

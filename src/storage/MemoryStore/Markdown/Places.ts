@@ -1,28 +1,31 @@
-/** The places (line locations) of a history's revisions, by record and by path. */
+/**
+ * An index in memory of the vault's history, the append-only file with all revisions. A place is the location of one revision's line in
+ * that file. Places are looked up by record and by path.
+ */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
 
-/** The places of revisions, filled by the history. */
+/** The places of a history's revisions. The history adds and removes them as it reads and writes lines. */
 export interface Places {
-  /** Returns the places of a record, newest first, at most `revisionsKept`. */
+  /** Returns the places of a record's revisions, newest first, at most `revisionsKept`. */
   readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
-  /** Returns the newest revision whose file is at a path. */
+  /** Returns the place of the newest revision whose `.md` file is at a path. */
   readonly at: (path: string) => Place | undefined
-  /** Returns the newest place of every record of a tenant. */
+  /** Returns the place of the newest revision of every record of a tenant. */
   readonly newest: (tenant: string) => ReadonlyArray<Place>
   readonly tenants: () => ReadonlyArray<string>
-  /** Number of records. */
+  /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Returns all places; those of a record follow each other, newest first. */
+  /** Returns all places. Those of one record are adjacent, newest first. */
   readonly all: () => ReadonlyArray<Place>
-  /** Adds the parts of a batch, and returns the earlier revisions of the records that it erased. */
+  /** Adds the revisions of a batch, and returns the earlier places of the records that the batch erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
-  /** Adds a place that is earlier than the known places of its record. */
+  /** Adds a place of a revision that is earlier than the known ones of its record. */
   readonly addEarlier: (place: Place) => void
-  /** Removes a place. The place before it gets its path back. */
+  /** Removes a place. If the record's previous revision has a path, `at` returns that revision again. */
   readonly remove: (place: Place) => void
-  /** Number of bytes of added lines that no longer count. */
+  /** Number of bytes of lines that were added but are not in any list any more: erased, replaced, or beyond `revisionsKept`. */
   readonly dead: () => number
 }
 
@@ -57,7 +60,8 @@ export const make = (): Places => {
       for (const part of parts) {
         const { isBlank: _, isErased, ...place } = part
         const all = of(place.tenant, place.id)
-        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // replaces the earlier line
+        // a line with the same revision number replaces the earlier one
+        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision)
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
         if (isErased) {

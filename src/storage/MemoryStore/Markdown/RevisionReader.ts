@@ -1,6 +1,6 @@
 /**
- * Reads the revisions of a vault's records: current ones from the state, which mirrors the files; earlier ones from the history; and the
- * revision files of the old vault format 1.
+ * Reads the revisions of a vault's records: the current ones from the vault's state in memory, which mirrors the files, and earlier ones
+ * from the history, the append-only file of all revisions. Also reads the revision files of the old vault format 1.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -25,22 +25,24 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /** Reads the revisions of records. */
 export interface RevisionReader {
-  /** Reads a record as its file has it; without a file, its last revision in the history, as forgotten. */
+  /** Reads a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone. */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
-  /** Reads revisions, newest first, at most `limit`, the current one included. A revision whose line is damaged is left out. */
+  /**
+   * Reads at most `limit` revisions, newest first, the current one included. Leaves out a revision whose line in the history is damaged.
+   */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
-  /** Returns every record of the tenant that has no file, as it was when it was forgotten. */
+  /** Returns the last revision of every record of the tenant that has no file, as tombstones. */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the lifetimes of the tenant's records that expire, and of its tombstones. Reads only records with neither a file nor an
-   * undamaged tombstone.
+   * Returns the lifetimes of the tenant's records that expire, and of its tombstones. Reads from disk only records that have no file and
+   * whose tombstone is missing or damaged.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
-/** Makes the reader of a vault's revisions. `viewed` returns the last batch whose files this process wrote or found on disk. */
+/** Makes the reader of a vault's revisions. `viewed` returns the number of the last batch whose files this process wrote or has read. */
 export const make = (history: History, state: VaultState, viewed: () => number): RevisionReader => {
-  /** Repeats a read if the history was rewritten meanwhile, since its lines have then moved. */
+  /** Repeats a read if another process rewrote the history meanwhile, since its lines have then moved. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
       for (;;) {
@@ -52,8 +54,8 @@ export const make = (history: History, state: VaultState, viewed: () => number):
     })
 
   /**
-   * Returns a record without a file, which counts as forgotten, even if a person removed the file. If its last line is damaged, the
-   * revision before it is used.
+   * Returns a record that has no file, as a tombstone, even if a person deleted the file. If the record's last line in the history is
+   * damaged, returns the revision before it.
    */
   const gone = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -61,7 +63,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
       for (const place of places) {
         const kept = yield* history.read(place)
         if (Option.isNone(kept)) continue
-        const { revision } = places[0]! // `places` has at least one here
+        const { revision } = places[0]! // the loop runs only if there is a place
         const record = new MemoryRecord({ ...kept.value.record, revision }, { disableValidation: true })
         return Option.some({ record, forgotten: true })
       }
@@ -69,8 +71,8 @@ export const make = (history: History, state: VaultState, viewed: () => number):
     })
 
   /**
-   * Whether the file of a revision is still to be written or read by this process; a missing file then does not mean that the record is
-   * forgotten.
+   * Whether the file of a revision is still to be written, or to be read by this process. The record then counts as existing although the
+   * state has no file of it.
    */
   const isComing = ({ batch, forgotten, path }: Place): boolean =>
     !forgotten && path !== null &&
@@ -114,7 +116,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // the record may be only unreachable, since it has no tombstone: it is erased when it expires, but not as a forgotten record
+          // the record has no tombstone, so its file may be only unreachable: it is erased when it expires, but not as a forgotten record
           const row = Option.getOrUndefined(yield* gone(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
@@ -123,15 +125,15 @@ export const make = (history: History, state: VaultState, viewed: () => number):
   }
 }
 
-/** Number of records that are looked up between two pauses. */
+/** Number of records that are looked up before yielding to the event loop. */
 const atATime = 2_048
 
-/* Finds edits by hand: revisions in the vault's files that the history lacks. */
+/* Finds edits by hand: revisions that are in the vault's files, but not in the history. */
 
-/** A record that may have been edited, and its file before the edit, if the state saw the edit. */
+/** A record that may have been edited by hand, and its entry before the edit, if the state has read that. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
-/** Returns the records that a scan found changed, each with its file before the first change. */
+/** Returns the records that a scan found changed, each with its entry before the first change. */
 export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   const about = new Map<string, Touched>()
   for (const { event, tenant, was } of news) {
@@ -142,7 +144,7 @@ export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   return Array.from(about.values())
 }
 
-/** Makes the part for a record's file as it is on disk. */
+/** Makes the part of a batch (one revision to append to the history) that describes a record's file as it is on disk. */
 export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part => ({
   tenant,
   id: row.record.id,
@@ -156,12 +158,12 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
   after: hash
 })
 
-/** Makes the part for a revision whose file does not exist any more. */
+/** Makes the part of a batch for a revision whose file does not exist any more. */
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions of these records that the history lacks: edits, moves and removals by hand. Returns none for a file that is damaged
- * or cannot be read, or for a note that was not edited since it was found.
+ * Returns the revisions of these records that the history lacks, as edits, moves and deletions by hand cause them. Returns none for a file
+ * that is damaged or cannot be read, or for a note by another author that was not edited since it was first read.
  */
 export const lacking = (
   state: VaultState,
@@ -184,7 +186,8 @@ const lackingOf = (state: VaultState, history: History, [tenant, id, before]: To
     const place = history.newest(tenant, id)
     if (entry) {
       if (entry.damage !== undefined) return []
-      if (place === undefined && before === undefined && id === Layout.noteId(entry.path)) return [] // a note without edits
+      // a note that was never edited needs no history
+      if (place === undefined && before === undefined && id === Layout.noteId(entry.path)) return []
       if (place && !place.forgotten && place.after === entry.hash && place.path === entry.path) return []
       const now = partOf(entry)
       return place === undefined && before !== undefined
@@ -200,8 +203,8 @@ const lackingOf = (state: VaultState, history: History, [tenant, id, before]: To
   })
 
 /*
- * Reads the files of vault format 1: one file of earlier revisions per record, a list of changed paths, and a journal of the current batch.
- * The first opening for writing moves the revisions to the history and removes these files.
+ * Reads the files of vault format 1: one file of earlier revisions per record, a list of changed paths (log), and a journal to roll back an
+ * incomplete batch. When a vault is first opened for writing, the revisions are moved to the history, and these files are removed.
  */
 
 const revisionsFolder = `${hidden}/revisions`
@@ -218,7 +221,7 @@ const Steps = Schema.parseJson(Schema.Array(Schema.Struct({
 })))
 const decodeSteps = Schema.decodeOption(Steps)
 
-/** A revision stored in format 1. */
+/** A revision in a file of format 1. */
 export interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
@@ -229,8 +232,8 @@ export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * Returns the earlier revisions of every record, oldest first, by tenant. Skips lines that cannot be read. `segments` maps folder names to
- * tenants, for names that are hashes.
+ * Returns the earlier revisions of every record, oldest first, by tenant. Skips lines that cannot be read. `segments` maps folder names
+ * that are hashes to their tenants.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,
@@ -251,13 +254,13 @@ export const readFormat1 = (
           if (Either.isRight(row)) rows.set(row.right.record.revision, row.right)
         }
         const oldestFirst = Array.from(rows.values()).sort((a, b) => a.record.revision - b.record.revision)
-        if (oldestFirst.length > 0) all.push([tenant, id as MemoryId, oldestFirst]) // the pattern admits only ids
+        if (oldestFirst.length > 0) all.push([tenant, id as MemoryId, oldestFirst]) // the pattern matches only ids
       }
     }
     return all
   })
 
-/** Rolls back an incomplete batch of format 1, except files that were changed since. Needs the lock. */
+/** Rolls back an incomplete batch of format 1. Leaves files that were changed after the batch. The caller must hold the lock. */
 export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
   Effect.gen(function*() {
     const left = yield* fs.readLoose(journal)
@@ -281,7 +284,7 @@ export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
 export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
-/** Returns the revisions of format 1, and after those of each record its current state. */
+/** Returns the revisions of format 1 as parts of a batch, those of each record followed by its current file. */
 export const inherited = (
   fs: VaultFileSystem,
   state: VaultState,
@@ -315,16 +318,16 @@ export const inherited = (
     return [...all, ...parts.values()]
   })
 
-/** Makes a tombstone of format 1 due for the next compaction, as it was in format 1, by giving it a time long ago. */
+/** Returns the tombstone with a time long ago, so that the next compaction erases it, as format 1 would have. */
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 
-/* Signed texts: a text that is incomplete, forged, or of another vault fails verification. */
+/* Signed texts. The signature of a text that is incomplete, forged, or from another vault is invalid. */
 
-/** Prepends the signature of a text under a key, on a line of its own. */
+/** Returns the text with its signature under a key on a line before it. */
 export const signText = (key: string, text: string): string => `${sign(key, text)}\n${text}`
 
-/** Returns the text without its signature; `None` if the signature is not valid. */
+/** Returns the text without its signature; `None` if the signature is invalid. */
 export const verifyText = (key: string, sealed: string): Option.Option<string> => {
   const end = sealed.indexOf("\n")
   const text = sealed.slice(end + 1)

@@ -1,6 +1,6 @@
 /**
- * The files of a vault as a scan finds them: listing them, reading their texts, detecting damage, and deriving what a file will be if the
- * history has a newer revision than the file.
+ * The files of a vault as a scan finds them: listing files, reading their texts, and detecting damage. Also computes what a file will
+ * contain if the history, the append-only file of all revisions, has a newer revision than the file.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -16,26 +16,26 @@ import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
 import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** The settings for reading and writing the files of a vault. */
+/** The settings with which the files of a vault are read and written. */
 export interface Context {
   readonly key: string
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  /** Whether any signature counts as valid, so that a record is what its text claims. Default false. */
+  /** Whether every signature counts as valid, so that a record has the trust and origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * Way of reading notes that the library did not write. With `whole`, each is a record (`ForeignNote`). Absent: as in earlier releases,
-   * where a file with an invalid field is not a record, and properties do not become metadata.
+   * Way of reading notes that the library did not write. With `whole`, each note is a record (see `ForeignNote`). Absent: as in earlier
+   * releases, where a file with an invalid field is not a record, and properties do not become metadata.
    */
   readonly notes?: "whole" | undefined
 }
 
-/* A file of the vault as it was when last scanned: a record, or not one. */
+/* The files that the last scan found: each is a record, or not one. */
 
-/** A file as it was when last scanned. */
+/** A file as the last scan found it. */
 export interface Seen {
   readonly path: string
   readonly stat: Stat
-  /** Whether the file was read long enough after its last change that a later change would alter its `stat`. */
+  /** Whether the file was read so long after its last change that a later change surely alters its `stat`. */
   readonly settled: boolean
 }
 /** A file that is a record. */
@@ -45,17 +45,17 @@ export interface Entry extends Seen {
   readonly hash: string
   readonly tenant: string
   readonly signed: boolean
-  /** Whether the text has a signature, ours or that of another vault. Default false. */
+  /** Whether the text has a signature, of this vault or of another one. Default false. */
   readonly isSealed?: boolean | undefined
   readonly row: Stored
   readonly extra: Extra
-  /** Text around the body, for a note that its author maintains; absent if the file is in our format. */
+  /** Text around the body, for a note by another author. Absent if the file has the library's format. */
   readonly frame?: Frame | undefined
-  /** The error if the file cannot be read; the row is then its last good revision. */
+  /** The error if the file cannot be read. `row` is then the last good revision. */
   readonly damage?: MemoryError.MemoryError | undefined
-  /** Parts of the text that could not be read; absent if there are none. */
+  /** Reasons why parts of the text could not be read. Absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
-  /** Whether the file has more text than the record; it is then never written. Default false. */
+  /** Whether the file has more text than the record. Such a file is never written. Default false. */
   readonly isPartial?: boolean | undefined
 }
 /** A file, folder or link that is not a record. */
@@ -63,28 +63,28 @@ export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
-/** The result of a scan for one path; `undefined` if nothing there is or could be a record. */
+/** The result of a scan for one path; `undefined` if there is nothing at the path that is, or could be, a record. */
 export type Found = Entry | Bad | undefined
 
 /** Stands for the status of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
-/** Largest number of bytes that are read of a note; a file of ours with more is not read. */
+/** Largest number of bytes that are read of a note. A file in the library's format with more bytes is not read. */
 export const maxBytes = 4_194_304
 
-/** The text of a file, as far as it was read. */
+/** The text of a file, or as much as could be read. */
 export interface Text {
   readonly text: string
   /** SHA-256 of the text, in hex. */
   readonly hash: string
-  /** Reasons why the text is incomplete, a sentence each; absent if it is complete. */
+  /** Reasons why the text is incomplete, one sentence each. Absent if it is complete. */
   readonly loss?: ReadonlyArray<string>
 }
 
-/** Whether the file is read as a note by another author. */
+/** Whether the file at a path is read as a note by another author. */
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
-/** Reads a file's text; a note also if it is too long, or not valid UTF-8. `None` if there is no file. */
+/** Reads a file's text. The text of a note is read even if it is too long or not valid UTF-8. `None` if there is no file. */
 export const textOf = (
   fs: VaultFileSystem,
   context: Context,
@@ -106,16 +106,16 @@ export const textOf = (
 
 const partly = (text: string, loss: string): Text => ({ text, hash: sha256(text), loss: [loss] })
 
-/* Detects damage in a file that the history knows: content that no person would have written. */
+/* Detects damage in a file that the history knows, that is, content that no person would have written. */
 
-/** Returns a description of the damage in a text; `undefined` if there is none. A valid text of which a part is missing is an edit. */
+/** Describes the damage in a text; `undefined` if there is none. A text from which a part was deleted is an edit, not damage. */
 export const damageIn = (text: string): string | undefined => {
   if (text === "") return "empty"
   if (/^\0+$/.test(text)) return "nothing but zeros"
   return isInConflict(text) ? "an unresolved conflict: its markers are still there" : undefined
 }
 
-/** Whether all three markers of a merge conflict are in the text, in order, each at the start of a line and outside of code fences. */
+/** Whether a text has all three markers of a merge conflict, in order, each at the start of a line and outside of code fences. */
 const isInConflict = (text: string): boolean => {
   if (!text.includes("<<<<<<< ")) return false
   const markers = [/^<{7} /, /^={7}$/, /^>{7} /]
@@ -126,22 +126,23 @@ const isInConflict = (text: string): boolean => {
     if (fence === undefined && rule) fence = rule
     else if (fence !== undefined) {
       if (rule?.startsWith(fence) && line.trim() === rule) fence = undefined
-    } else if (markers[expected]!.test(line) && ++expected === markers.length) return true // the index stays below the length
+      // `expected` is always smaller than the number of markers here
+    } else if (markers[expected]!.test(line) && ++expected === markers.length) return true
   }
   return false
 }
 
-/** Longest message of an issue, in UTF-16 units. File names and schema messages may be longer. */
+/** Longest message of an issue, in UTF-16 units. File names and messages of schemas may be longer, and are cut. */
 const maxMessage = 300
 
-/** Makes the `corrupt` error of a file that is not a record, or is damaged. */
+/** Makes the `corrupt` error for a file that is not a record, or is damaged. */
 export const corrupt = (location: string, message: string): MemoryError.MemoryError => {
   const whole = `${Layout.shown(location)}: ${message}`
   const told = whole.length > maxMessage ? `${whole.slice(0, maxMessage - 1).toWellFormed()}…` : whole
   return MemoryError.make("corrupt", { op: "read", message: told, detail: { location } })
 }
 
-/** Makes the issue of a vault that was opened without its hidden folder, with the number of records that another key signed. */
+/** Makes the issue of a vault that was opened without its hidden folder. `records` is the number of records signed with another key. */
 export const unsealed = (records: number) => ({
   path: Layout.hidden,
   error: MemoryError.make("corrupt", {
@@ -153,13 +154,13 @@ export const unsealed = (records: number) => ({
 })
 
 /*
- * Lists every file of the folder that can be a record. Links are listed, but not followed. Names that start with a dot are skipped, except
- * for the library's own rows.
+ * Lists every file in the vault that can be a record. Lists links, but does not follow them. Skips names that start with a dot, except for
+ * rows that the library keeps for itself.
  */
 
 const concurrency = 32
 
-/** Lists the paths of these files. `unreadable` returns the paths to use for a folder that cannot be read. */
+/** Lists the paths of all files that can be records. `unreadable` returns the paths to use for a folder that cannot be read. */
 export const listFiles = (
   fs: VaultFileSystem,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
@@ -172,7 +173,7 @@ export const listFiles = (
       const notes = paths.filter((path) => path.endsWith(".md"))
       const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each folder, but none for a file
       return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => {
-        for (const some of all) for (const path of some) notes.push(path) // `flat` takes ten times as long
+        for (const some of all) for (const path of some) notes.push(path) // a loop, since `flat` takes ten times as long
         return notes
       })
     })
@@ -187,8 +188,8 @@ export const listFiles = (
 }
 
 /*
- * A rotating sample of files whose size and times are unchanged. A scan reads these anyway, to detect bit rot, and tools that restore the
- * times of a file they changed.
+ * A sample of the files whose size and times are unchanged. A scan reads the files of the sample nevertheless, to detect bit rot, and
+ * changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
  */
 
 /** Selects the samples of successive scans. */
@@ -197,14 +198,18 @@ export interface Sampling {
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
 }
 
-/** Number of scans after which every file has been sampled once, for 100 to 1,600 files. With fewer files, each scan samples one. */
+/**
+ * Number of scans after which every file was in a sample once, if there are 100 to 1,600 files. With fewer files, each sample has one file.
+ */
 export const rounds = 100
-/** Largest number of files in a sample. With more than 1,600 files a full round takes more scans, but no scan takes longer. */
+/**
+ * Largest number of files in a sample. With more than 1,600 files it takes more scans until every file was sampled, but no scan takes
+ * longer.
+ */
 const maxSample = 16
 
 /**
- * Makes a sampling that starts at a position derived from the clock, so that processes which scan only once do not all sample the same
- * files.
+ * Makes a sampling. Its first position is derived from the clock, so that processes that scan only once do not all sample the same files.
  */
 export const makeSampling = (): Sampling => {
   let at: number | undefined
@@ -224,55 +229,55 @@ export const makeSampling = (): Sampling => {
 }
 
 /*
- * Completes a scan if the history is ahead of the files. A writer appends a batch to the history, and then writes its files one by one, so
- * a scan in between would find half of the batch. Therefore the history is read after the files, and a file that is still as it was before
- * a batch counts as having the content of the batch.
- *
- * This ends once a scan finds the file with the content of the batch, or the next holder of the lock has completed the batch.
+ * Completes a scan if the history is ahead of the files. A writer appends a batch (revisions that take effect together) to the history, and
+ * then writes its files one by one, so a scan in between would find half of the batch. Therefore the history is read after the files. A
+ * file that is still as it was before a batch counts as having the content of the batch, until a scan finds the file with that content, or
+ * the next holder of the lock has completed the batch.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The findings of a scan, to be completed. */
+/** The result of a scan that is to be completed. */
 export interface PendingScan {
-  /** Whether there are no other readers or writers yet, so that the completion may pause. */
+  /** Whether the vault has no readers or writers yet, so that the completion may be done in steps with pauses. */
   readonly isFirst: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
-  /** Returns a file as it was known before. */
+  /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Called for each file that now agrees with the history; findings of earlier scans are then outdated. */
+  /** Called for each file that now agrees with the history. Results of scans that began earlier are then outdated for this file. */
   readonly confirm: (path: string) => void
 }
 
-/** Completes scans, and knows the files that the history is ahead of. */
+/** Completes scans, and remembers for which files the history is ahead. */
 export interface Ahead {
   /**
-   * Starts a scan. The function returned is called after the files were read; it adds to `found` the files that the history has but the
-   * files do not show yet. `false` if the history was replaced since the start: any file may then have changed, and all must be scanned.
+   * Starts a scan. Call the returned function after the files were read: it adds to `found` the files as the history states them, where the
+   * history is ahead. It returns `false` if the history was rewritten after the start; any file may then have changed, and all must be
+   * scanned.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
-  /** Whether the last scan found the file older than the history. */
+  /** Whether the last scan found the file with an older content than the history states. */
   readonly has: (path: string) => boolean
 }
 
-/** Number of paths or revisions per step. */
+/** Number of paths or revisions that are processed in one step. */
 const atATime = 256
 
-/** Makes the completion of a vault's scans. `viewed` returns the last batch whose files this process wrote or found on disk. */
+/** Makes the completion of a vault's scans. `viewed` returns the number of the last batch whose files this process wrote or has read. */
 export const makeAhead = (
   history: History,
   { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: (tenant: string, record: MemoryRecord) => Stored }
 ): Ahead => {
   const ahead = new Set<string>()
 
-  /** Returns the last revision of the record at a path, or of the record that was last there. */
+  /** Returns the last revision of the record at a path, or of the record whose file was at the path before. */
   const newest = (path: string, file: Found): Place | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Finds the revisions that the files do not show yet, and removes from `found` the files that are gone in the history. Must run without
-   * pauses if other scans may run concurrently.
+   * Returns the revisions whose content the files do not have yet, and removes from `found` the files that the history says are gone. Must
+   * run without pauses if other scans may run concurrently.
    */
   function* hidden(since: number, { confirm, found, known }: PendingScan): EventLoop.Steps<ReadonlyArray<Place>> {
     if (ahead.size > 0) { for (const path of found.keys()) ahead.delete(path) }
@@ -295,15 +300,15 @@ export const makeAhead = (
       const file = stateOf(path)
       const place = newest(path, file)
       add(place)
-      if (place === undefined && file?._tag === "Entry") remove(path) // purged since
+      if (place === undefined && file?._tag === "Entry") remove(path) // the record was purged
       if (++work % atATime === 0) yield 8 * atATime
     }
     const unseen: Array<Place> = []
-    /** Collects a revision unless the files show it. */
+    /** Adds a revision to the result unless the files already have its content. */
     const take = (place: Place): void => {
       const { after, before, gone, id, path, tenant } = place
       const texts = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
-      /** Whether a file is as it was before the revision: absent, or with an earlier text of the history. */
+      /** Whether a file is as it was before the revision: absent, or with an earlier text of the record. */
       const isBefore = (path: string, file: Found) =>
         file === undefined ? before === null : file.path === path && file._tag === "Entry" && texts.has(file.hash)
       for (const old of gone) {
@@ -316,7 +321,8 @@ export const makeAhead = (
         }
       }
       const isLast = history.newest(tenant, id)?.offset === place.offset
-      if (!isLast || path === null || after === null || before === after) return // `before === after` marks an edit by hand
+      // `before === after` marks an edit by hand, whose file is there already
+      if (!isLast || path === null || after === null || before === after) return
       const file = stateOf(path)
       if (file?._tag === "Entry" && file.hash === after) confirm(path)
       else if (isBefore(path, file)) {
@@ -343,7 +349,7 @@ export const makeAhead = (
         const { after, id, path, tenant } = place
         if (history.generation() !== began) return false
         if (Option.isNone(kept)) {
-          // the line was erased by a later batch, which has the current state; or it is damaged, and then the file stays as found
+          // a later batch erased the line, and has the current state; or the line is damaged, and the file stays as found
           if (history.newest(tenant, id)?.offset !== place.offset) return yield* complete(began, since, scan)
           continue
         }
@@ -362,7 +368,8 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // the batches to compare with are those not landed at the start, since the scan may read files as they were then
+      // compares with the batches that had not landed (whose files may not have been on disk) at the start, since the scan may have read
+      // old files
       const since = Math.max(viewed(), (history.unlanded()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
       return (scan) => complete(began, since, scan)

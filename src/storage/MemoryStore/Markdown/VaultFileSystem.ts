@@ -1,4 +1,4 @@
-/** The file system of a vault: relative paths, atomic writes, `MemoryError`s. Fenced writes use the turn folder (`Layout.turnOf`). */
+/** The file system of a vault: relative paths, atomic writes, `MemoryError`s. Fenced writes use the turn folder (see `Layout.turnOf`). */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -22,7 +22,7 @@ export interface PathStatus {
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-/** The file of a lock; its failures are `MemoryError`s. */
+/** The file of a lock. Its failures are `MemoryError`s. */
 export type LockFile = ExclusiveFile.ExclusiveFile<MemoryError.MemoryError>
 
 /** The folder of a vault. All paths are relative to it. */
@@ -30,16 +30,16 @@ export interface VaultFileSystem {
   /** Lists the names of the files and folders in a folder; empty if the folder does not exist. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
-  /** Runs an effect unless the file is unchanged; also runs it if that cannot be determined. Cost: a `stat`. */
+  /** Runs an effect if the file has changed, or if that cannot be determined. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
-  /** Whether the file is unchanged, determined synchronously in a few microseconds; `false` if that is not possible. */
+  /** Whether the file is unchanged, determined synchronously in a few microseconds. `false` if it cannot be determined synchronously. */
   readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
   /** Returns the status of a file, or of the target of a link, and whether the path is a link. Cost for a regular file: one call. */
   readonly status: (path: string) => Io<PathStatus>
-  /** Like `status`, but synchronous; `undefined` if that is not possible. */
+  /** Like `status`, but synchronous; `undefined` if it cannot be determined synchronously. */
   readonly statusNow: (path: string) => PathStatus | undefined
-  /** Returns the first folder above the path that is a link, since the path is then outside of the vault. */
+  /** Returns the first folder above the path that is a link; `None` if there is none. A path below a link may be outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** Reads a text; `None` if there is no file. Fails with `corrupt` if it is not valid UTF-8. */
   readonly read: (path: string) => Io<Option.Option<string>>
@@ -47,7 +47,7 @@ export interface VaultFileSystem {
   readonly within: (path: string) => Io<void>
   /** Like `read`, with the SHA-256 of the bytes, in hex, which saves encoding the text again. */
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
-  /** Reads a text of the library's own files; invalid UTF-8 is replaced, and the caller detects the damage. */
+  /** Reads a text of the library's own files. Replaces invalid UTF-8, and leaves it to the caller to detect the damage. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
   /** Reads all bytes of a file; `None` if there is no file. */
   readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
@@ -55,12 +55,12 @@ export interface VaultFileSystem {
   readonly readHead: (path: string, length: number) => Io<Option.Option<string>>
   /** Reads a text, starting at a byte offset. */
   readonly readFrom: (path: string, offset: number) => Io<string>
-  /** Reads bytes from an offset, `length` of them or to the end; none if there is no file. */
+  /** Reads `length` bytes from an offset, by default to the end of the file. Returns no bytes if there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
    * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. `force:
-   * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename, and can prevent it by failing. `isFenced` puts
-   * the temporary file in this process's turn folder, so that the rename fails if another process has ended the turn.
+   * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename; if it fails, nothing is replaced. `isFenced`
+   * puts the temporary file in this process's turn folder, so that the rename fails if another process has ended the turn.
    */
   readonly write: (
     path: string,
@@ -68,28 +68,28 @@ export interface VaultFileSystem {
     options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
-  /** Overwrites bytes in place; `false` if the file has another inode than `ino`, and so other content. */
+  /** Overwrites bytes in place. Returns `false`, writing nothing, if the file's inode is not `ino`, so that it is another file. */
   readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
-  /** Syncs files and folders, each once; ignores paths that do not exist any more. */
+  /** Syncs files and folders, each once. Ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
-  /** Random name of this process among the writers. */
+  /** Random name of this process, different from those of other writers. */
   readonly own: string
-  /** Starts the turn of this process as the writer: creates the turn folder that fenced writes and removals need. */
+  /** Starts the turn of this process as the writer: creates the turn folder, which fenced writes and removals need. */
   readonly begin: Io<void>
-  /** Ends the turn of another process, which may be merely suspended: its fenced writes fail from now on. */
+  /** Ends the turn of another process. If that process is only suspended, its fenced writes and removals fail from then on. */
   readonly end: (own: string) => Io<void>
-  /** Creates a file that only this process can have; `None` if the path is taken. */
+  /** Creates a file that only this process can have at the path; `None` if the path exists. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** Removes a file. `isFenced` has the same effect as in `write`. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
   /** Removes a file, or a folder with its contents; does nothing if it does not exist. */
   readonly discard: (path: string) => Io<void>
-  /** Moves a file; `false` if it does not exist. */
+  /** Moves a file. Returns `false` if the file does not exist. */
   readonly move: (from: string, to: string) => Io<boolean>
-  /** Makes a hard link; `false` if the target path is taken. */
+  /** Makes a hard link. Returns `false` if the target path exists. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
-  /** Emits an event when something in the folder itself may have changed. */
+  /** Emits when something directly in the folder may have changed. */
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
@@ -118,7 +118,7 @@ export const make = (
       flag: FileSystem.OpenFlag,
       use: (file: DirectFiles.OpenFile) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
-    /** Opens a file, writes bytes if there are any, and syncs it if `force` is set. */
+    /** Opens a file, writes bytes if there are any, and syncs the file if `force` is set. */
     const put = (relative: string, flag: FileSystem.OpenFlag, bytes: Uint8Array, force: boolean) =>
       fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
         ? fs.writeWhole(at(relative), { flag, mode: 0o600, force }, bytes)
@@ -152,7 +152,7 @@ export const make = (
         onSuccess: (value) => Effect.succeed(done(value)),
         onFailure: (error) => isTaken(error) ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
-    /** Returns the status of a path without following links; `undefined` if only the platform's service can tell. */
+    /** Returns the status of a path without following links; `undefined` if only the platform's service can determine it. */
     const linkStat = (relative: string) =>
       fs.linkStatNow ? Effect.succeed(fs.linkStatNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
@@ -163,11 +163,11 @@ export const make = (
             ? canBeReadAsLink(relative)
             : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
-    /** Tells whether a path is a link with the platform's service, for file systems other than Node's. */
+    /** Whether a path is a link, determined with the platform's service. For file systems other than Node's. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
       Effect.matchEffect(fs.readLink(at(relative)), {
         onSuccess: () => Effect.succeed(true),
-        // EINVAL means that the path exists, and is not a link
+        // EINVAL means that the path exists and is not a link
         onFailure: (error) =>
           isMissing(error) || ["EINVAL", "UNKNOWN", "ENOTDIR"].some((code) => hasCode(error, code))
             ? Effect.succeed(false)
@@ -208,7 +208,7 @@ export const make = (
       stat,
       status,
       statusNow: (relative) => statusOf(fs.linkStatNow?.(at(relative))),
-      // few effects, since every scan calls it for every file
+      // made of few effects, since each scan calls it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
@@ -254,7 +254,7 @@ export const make = (
       bytesFrom: (relative, offset, length) =>
         Effect.map(found(bytesFrom(relative, offset, length), relative), Option.getOrElse(() => new Uint8Array())),
       own,
-      // retried, because `makeDirectory` fails if the folder exists but is moved away while it is checked
+      // retried, since `makeDirectory` fails if the existing folder is moved away during the call
       begin: io(
         Effect.retry(makeFolder(turnOf(own)), { times: 8, while: isMissing }),
         turnOf(own)
@@ -262,7 +262,7 @@ export const make = (
       end: (other) => {
         const ended = `${turnOf(other)}.ended`
         const discard = io(fs.remove(at(ended), { recursive: true, force: true }), turnOf(other))
-        // removes the remains of an earlier call that died halfway
+        // removes what an earlier call left that ended halfway
         return Effect.zipRight(
           discard,
           Effect.flatMap(
@@ -282,15 +282,15 @@ export const make = (
         const [before, renamed] = isFenced
           ? [
             Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // a dead process with the same name may have left the file
-            // the target folder may be missing, so it is created. If the turn was ended, the second rename fails as well
+            // creates the target folder if it is missing. If the rename failed since the turn was ended, the second rename fails as well
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
         return io(before, relative).pipe(
           Effect.zipRight(guard),
-          // a process that was suspended may find its temporary file removed; the guard then reports the lost lock instead
+          // the temporary file may be gone if this process was suspended; the guard's error then says that the lock is lost
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
-          Effect.tapError(() => Effect.option(discard)), // ignores errors, since the first failure is the relevant one
+          Effect.tapError(() => Effect.option(discard)), // ignores this error, since the first failure is the relevant one
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
         )
       },
@@ -322,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // the rename fails although the file exists if the turn was ended
+              // the rename fails although the file exists, if the turn was ended
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),
@@ -340,7 +340,7 @@ export const make = (
     }
   })
 
-/** Returns the status if the path is a regular file or does not exist; `undefined` if more calls are needed. */
+/** Returns the status if the path is a regular file or does not exist; `undefined` if determining it takes more calls. */
 const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStatus | undefined =>
   found === "nothing"
     ? nothing
@@ -349,7 +349,7 @@ const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStat
     : undefined
 /** The status of a path that does not exist. */
 export const nothing: PathStatus = { stat: Option.none(), isLink: false }
-/** Whether both statuses are of the same unchanged file, or both of no file. */
+/** Whether both statuses are of the same unchanged file, or both of a path that does not exist. */
 export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
   one.isLink === other.isLink &&
   (Option.isSome(one.stat) && Option.isSome(other.stat)
@@ -358,7 +358,7 @@ export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a byte order mark is kept as a part of the text
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // keeps a byte order mark as a part of the text
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const text = (location: string, bytes: Uint8Array): Io<string> =>
@@ -373,7 +373,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
       })
   })
 
-/** Converts an error. The platform's message contains an absolute path, and so is kept only in the cause. */
+/** Converts an error of the platform. Its message contains an absolute path, so it is kept in the cause only. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,

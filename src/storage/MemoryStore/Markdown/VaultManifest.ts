@@ -26,7 +26,10 @@ import type { Lock } from "./Lock.ts"
 import * as Snapshot from "./Snapshot.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`RevisionReader`), and no checksum in the manifest. */
+/**
+ * Version of the vault's format. Format 2 has a history (see `History`); format 1 had a file of revisions per record (see
+ * `RevisionReader`), and no checksum in the manifest.
+ */
 const version = 2
 const file = `${hidden}/vault.json`
 const copy = `${hidden}/vault.copy.json`
@@ -36,23 +39,26 @@ const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
   /**
-   * Set if the folder already had records signed with another key when this key was generated; their invalid signatures are then expected.
+   * Set if the folder already contained records signed with another key when this key was generated. Invalid signatures are then expected.
    */
   foreign: Schema.optional(Schema.Literal(true)),
-  /** The way of reading notes, as in `Document.Context`; absent in vaults of earlier releases, so that their results do not change. */
+  /**
+   * Way of reading notes by other authors, as in `Document.Context`. Absent in vaults of earlier releases, so that their results do not
+   * change.
+   */
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
 })
-/** The manifest of a vault: version, key, and the way of reading notes. */
+/** The manifest of a vault: the version of its format, the key with which it signs, and how it reads notes by other authors. */
 export type VaultManifest = typeof VaultManifest.Type
 
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Encodes a manifest made by `summed`, so its keys are always in the same order. */
+/** Encodes a manifest that `summed` made, so that the keys of the JSON always have the same order. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
-/** The content of one of the two files. */
+/** The result of reading one of the two files. */
 type Reading =
   | { readonly _tag: "Absent" }
   | { readonly _tag: "Damaged" }
@@ -60,16 +66,16 @@ type Reading =
   | { readonly _tag: "Renew" }
   | { readonly _tag: "Sound"; readonly manifest: VaultManifest; readonly text: string }
 
-/** The manifest to use, and whether both files already have it. */
+/** The manifest to use. `isWhole` is whether both files already have exactly this manifest. */
 interface Decision {
   readonly manifest: VaultManifest
   readonly isWhole: boolean
 }
 
 /**
- * Opens the vault of a folder, or makes the folder a vault; the first process generates the key. A newer version fails with `unsupported`,
- * and changes nothing. A damaged file is rewritten from the other one. Fails with `corrupt` if there are signed records but no readable
- * key, or if another key signed them.
+ * Opens the vault of a folder, or makes the folder a vault with a generated key. If several processes do so at once, the first one
+ * generates the key. Rewrites a damaged file from the other one. Fails with `unsupported`, changing nothing, if the version is newer. Fails
+ * with `corrupt` if there are signed records but no readable key, or if another key signed the records.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -85,7 +91,7 @@ export const open = (
       if (decision?.isWhole) return decision.manifest
       const manifest = decision?.manifest ?? (yield* drawn(fs))
       yield* fs.write(`${hidden}/.gitignore`, "*\n")
-      // the copy first: a process that reads in between finds the old manifest, or none
+      // the copy is written first, so that a process that reads in between still finds the old manifest, or none
       yield* fs.write(copy, encode(manifest))
       yield* fs.write(file, encode(manifest))
       return manifest
@@ -106,7 +112,7 @@ const drawn = (fs: VaultFileSystem) =>
     return summed({ version, key, notes: "whole", ...(records.length > 0 && { foreign: true as const }) })
   })
 
-/** Decides which manifest to use; `undefined` if a key must be generated. */
+/** Returns the manifest to use. `undefined` if a key must be generated. */
 const decide = (
   fs: VaultFileSystem,
   kinds: ReadonlyMap<string, MemoryKind>
@@ -122,7 +128,8 @@ const decide = (
     }
     const [only, ...others] = distinct(sound)
     if (only !== undefined && others.length === 0 && isWhole(summed(only), readings)) {
-      return { manifest: only, isWhole: true } // whether it is the right key is checked later by `confirm`, unless the snapshot confirms it
+      // whether the records were signed with this key is checked later, by `confirm`, unless the snapshot proves it
+      return { manifest: only, isWhole: true }
     }
     const judged = yield* Effect.forEach(distinct(sound), (manifest) => {
       const isChecked = manifest.checksum !== undefined
@@ -144,11 +151,11 @@ const decide = (
     return { manifest, isWhole: isWhole(manifest, readings) }
   })
 
-/** Whether both files can be read, and have exactly this text. */
+/** Whether both files can be read, and contain exactly this manifest. */
 const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boolean =>
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
-/** Fails with `corrupt` if the key of an opened vault is not the one that signed its records. Cost: usually reading a few files. */
+/** Fails with `corrupt` if the records of an opened vault were signed with another key. Cost: usually reading a few files. */
 export const confirm = (
   fs: VaultFileSystem,
   { foreign, key }: VaultManifest,
@@ -161,7 +168,7 @@ export const confirm = (
       ({ fits }) => fits ? Effect.void : stranger
     )
 
-/** Returns one manifest per key: of two with the same key, the one with a checksum. */
+/** Keeps one manifest per key. If two have the same key, keeps the one with a checksum. */
 const distinct = (manifests: ReadonlyArray<VaultManifest>): ReadonlyArray<VaultManifest> =>
   manifests.filter((one, n) =>
     !manifests.some((other, m) =>
@@ -182,7 +189,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // the checksum is valid for our version number, so only that number was damaged
+      // the checksum fits the version number of this release, so only the version number in the file was damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
@@ -209,7 +216,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder has more than what a process leaves that died while it made the vault. */
+/** Whether the hidden folder contains more than a process leaves that ended while it was creating the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),
@@ -228,30 +235,33 @@ const stopped = (why: string) =>
   })
 
 /*
- * Checks whether a key is the one that signed a vault's records. With a wrong key every record would silently become one of origin `file`
- * and trust 2.
+ * Checks whether a vault's records were signed with a key. With a wrong key every signature would be invalid, and every record would
+ * silently become one of origin `file` and trust 2.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A record file with a signature. */
+/** The file of a record, with a signature in it. */
 interface Sealed {
   readonly path: string
   readonly text: string
-  /** Epoch milliseconds. */
+  /** Time of the file's last change, in epoch milliseconds. */
   readonly mtime: number
 }
 
-/** Largest number of files, and of folders, that are read. */
+/** Largest number of files that are read, and of folders that are listed. */
 const most = 256
-/** Largest difference in milliseconds between a record's time of writing and its file's mtime, for a file not changed since. */
+/**
+ * Largest difference in milliseconds between the time of writing that a record states and its file's mtime, if the file was not changed
+ * since.
+ */
 const moment = 2_000
-/** Number of unchanged files that must contradict a key, if the manifest's checksum is valid. */
+/** Number of unchanged files with invalid signatures that disprove a key, if the manifest's checksum is valid. */
 const many = 8
 
 /**
- * Returns record files with a signature, at most `limit`, from the folders that the library writes to. Reads at most `most` files, lists at
- * most `most` folders, and follows no links.
+ * Returns at most `limit` files of records with a signature, from the folders that the library writes to. Reads at most `most` files, lists
+ * at most `most` folders, and follows no links.
  */
 const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray<Sealed>> =>
   Effect.gen(function*() {
@@ -259,7 +269,7 @@ const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray
     const folders = Layout.roots.slice()
     let left = most
     for (let listed = 0; folders.length > 0 && listed < most; listed++) {
-      const folder = folders.pop()! // the loop condition ensures one
+      const folder = folders.pop()! // the loop runs only if there is a folder
       if (yield* available(fs.isLink(folder), true)) continue
       for (const name of yield* available(fs.list(folder), [])) {
         const path = `${folder}/${name}`
@@ -285,26 +295,26 @@ const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArra
   })
 const largest = 262_144
 
-/** Returns `otherwise`, and logs the error, if something cannot be read, since that says nothing about the key. */
+/** Logs an error and returns `otherwise` if something cannot be read, since such an error says nothing about the key. */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 
 interface Verdict {
-  /** Whether the signature of a record, or that of the snapshot, is valid. */
+  /** Whether a record's signature, or that of the snapshot, is valid. This proves the key. */
   readonly holds: boolean
-  /** Whether nothing contradicts the key. */
+  /** Whether nothing disproves the key. */
   readonly fits: boolean
-  /** Whether some records were edited, or signed with another key. */
+  /** Whether some signatures are invalid: their records were edited, or signed with another key. */
   readonly strangers: boolean
 }
 
-/** Number of files that are usually enough. */
+/** Number of files that are read first; usually one of them has a valid signature. */
 const few = 4
 
 /**
- * Checks a key against the records. One valid signature is proof enough. If there is none, the signature of the snapshot decides; otherwise
- * files that were not changed since the library wrote them, so not edited by a person: a single one contradicts a key without a checksum,
- * eight contradict a key whose checksum is valid.
+ * Checks a key against the records. One valid signature proves it. If no signature is valid, a valid signature of the snapshot proves the
+ * key. Otherwise only records whose files are unchanged since the library wrote them count, since a person may have edited the others. A
+ * single such record disproves a key without a checksum, eight disprove a key whose checksum is valid.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -1,6 +1,7 @@
 /**
- * The state of a vault in this process: its files, rows and indexes, and the files that are not records. A scan of the folder makes it
- * current, and returns what changed. Only a scan or our own write removes a row. Files, claims and indexes always change together.
+ * The state of a vault in this process: its files, rows and indexes, and the files that are not records. A scan of the folder brings it up
+ * to date, and returns what changed. Only a scan or a write of this process removes a row. The files, the claims (which files have the id
+ * of a record) and the indexes always change together.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -22,44 +23,45 @@ import { type Ahead, type Bad, type Entry, type Found, nowhere } from "./VaultFi
 import * as VaultFile from "./VaultFile.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** A change that a scan found, to be published. */
+/** A change that a scan found, which is to be published. */
 export interface News {
   readonly tenant: string
   readonly event: Event
-  /** The record's file before the change. */
+  /** The entry of the record's file before the change. */
   readonly was?: Entry | undefined
 }
 
-/** The state of a vault, as this process knows it. */
+/** The files of a vault and their records, as far as this process has read or written them. */
 export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * Files that changed since the last snapshot, as they are now. Excludes the library's own rows, which snapshots do not contain. Saving a
-   * snapshot removes the files that it saved.
+   * Files that have changed since the last snapshot, as they are now. Without rows that the library keeps for itself, which snapshots do
+   * not contain. Saving a snapshot removes the files that it contains.
    */
   readonly changed: Map<string, Found>
-  /** Returns every path whose file has this id. */
+  /** Returns the path of every file that has this id. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
-  /** Returns the error because of which a path, or a folder above it, cannot be read at present. */
+  /** Returns the error because of which a file, or a folder above it, cannot be read at present; `undefined` if it can. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
-  /** Whether anything cannot be read at present. */
+  /** Whether any file or folder cannot be read at present. */
   readonly isTroubled: () => boolean
   /**
-   * Returns the error because of which the file at a path is not a record, or keeps its last good revision; `undefined` if there is none.
+   * Returns the error because of which the file at a path is not a record, or is represented by its last good revision; `undefined` if
+   * there is no such error.
    */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Adds a file that we wrote; the next scan checks it. `undefined` if we removed the file. */
+  /** Sets a file that this process wrote; `undefined` if it removed the file. The next scan checks the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
-  /** Adds an entry of the snapshot, before the first scan. Publishes nothing. */
+  /** Sets an entry from the snapshot, before the first scan. Publishes nothing. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
-  /** Scans every file. Cost: a `stat` of each, and reading the changed ones and a sample of the others. */
+  /** Scans every file. Cost: a `stat` of each file, and reading the changed files and a sample of the others. */
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
-  /** Returns the last good revision of a file that cannot be read; `undefined` if the history does not have it either. */
+  /** Returns the last good revision of a file that cannot be read; `undefined` if the history has none. */
   readonly lastGood: (
     place: Place,
     damage: MemoryError.MemoryError
@@ -69,28 +71,31 @@ export interface VaultState {
 }
 
 const concurrency = 32
-/** Number of files between two turns of the event loop; checking an unchanged file takes a few microseconds. */
+/** Number of files that are checked between two turns of the event loop. Checking an unchanged file takes a few microseconds. */
 const perTurn = 256
-/** Number of paths between two turns of the event loop, if no file is accessed. */
+/** Number of paths that are processed between two turns of the event loop, where no file is accessed. */
 const atATime = 4_096
 
 /** The settings of a vault's state. */
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Starts a scan; returns the function that completes it. */
+  /** Starts a scan, and returns a function that completes the scan: see `VaultFile.Ahead`. */
   readonly ahead: Ahead["begin"]
 }
 
-/** Makes the state of a vault; it is empty until a scan, `set` or `restore`. */
+/** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new Map<string, Entry | Bad>()
-  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // files with the same id, by tenant and id, the best first
+  // files with the same id, by tenant and id, the best one (by `better`) first
+  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
-  /** Logical time (`epoch`) at which each file was last read or written; older findings about it are outdated. */
+  /**
+   * Time (by the counter `epoch`) at which each file was last read or written. Results of a scan that read the file earlier are outdated.
+   */
   const touched = new Map<string, number>()
-  /** Logical time of the start of the last full scan; older findings about any file are outdated. */
+  /** Time (by the counter `epoch`) at which the last full scan started. Earlier results for any file are outdated. */
   let seen = 0
   const changed = new Map<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -132,7 +137,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => settle(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the files that claim the id of `one` after `path` has become `next`, and returns the best of them. */
+  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the best of them. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new Map<MemoryId, ReadonlyArray<Entry>>()
@@ -153,14 +158,14 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns a file of which only the `stat` needs checking, not the content: the usual case. `undefined` for any other file. */
+  /** Returns a file of which only the `stat` must be checked, not the content, which is the usual case. `undefined` for any other file. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
       ? known
       : undefined
   }
-  /** Adds the file at a path to `found`, unless it is unchanged. */
+  /** Adds the file at a path to `found` if it has changed. */
   const inspect = (path: string, scan: Scan, { found, times }: Findings) => {
     const known = fileForStatCheck(path, scan)
     const anew = () => {
@@ -170,7 +175,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return known === undefined ? anew() : fs.ifChanged(path, known.stat, anew)
   }
   const reader = FileReader.make(fs, history, context, { entry, file: (path) => files.get(path), rowOf })
-  /** Reads a file. If it cannot be read now, it keeps its last state, since it is not gone. */
+  /** Reads a file. A file that cannot be read now keeps its last state, since it is not gone. */
   const examined = (path: string, listed: boolean): Effect.Effect<Found> =>
     reader.examine(path, listed).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
@@ -197,11 +202,11 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         body: () => inspect(left[next++]!, scan, findings), // the loop condition keeps the index within `left`
         step: () => undefined
       })
-      yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber per file would cost more
+      yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber for each file would cost more
     })
   /**
-   * Detects moved notes. If a note is gone, lists all files again to find new ones, since the note may have moved to a folder that this
-   * scan had already listed.
+   * Detects notes that were moved. If a note is gone, lists all files once more, since the note may have moved to a folder that this scan
+   * had listed before.
    */
   const followMoves = (findings: Findings, { isFirst }: Scan) =>
     Effect.gen(function*() {
@@ -242,16 +247,17 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       const news: Array<News> = []
       const settle = (path: string) => {
         const at = times.get(path) ?? began
-        if (Math.max(touched.get(path) ?? 0, seen) > at) return // a later scan or write has newer information
+        if (Math.max(touched.get(path) ?? 0, seen) > at) return // a later scan or write has newer information about the file
         news.push(...set(path, found.get(path), at))
       }
-      // moved records first, so that the new file of a record is set before the old one is removed
+      // moved records come first, so that the new file of a record is set before the old one is removed
       const order = new Set(moved.map(({ path }) => path))
       yield* EventLoop.forEach(paths, atATime, (path) => {
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      const stretch = scan.isFirst ? 64 : Infinity // only the first scan may pause; later, readers must see all changes at once
+      // only the first scan may pause, since later ones have readers, who must see all changes at once
+      const stretch = scan.isFirst ? 64 : Infinity
       yield* EventLoop.forEach(order, stretch, settle)
       if (scan.isWhole) seen = Math.max(seen, began)
       return news
@@ -323,30 +329,32 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
 
 const none: ReadonlyArray<Entry> = []
 
-/** The parameters of a scan. */
+/** The extent of a scan. */
 interface Scan {
-  /** Files listed from the root, so that no folder above them is a link. */
+  /** Files that were found by listing from the root, so that no folder above them is a link. */
   readonly listed: ReadonlySet<string>
-  /** Files to read although they seem unchanged. */
+  /** Files whose content is read although they seem unchanged. */
   readonly sampled: ReadonlySet<string>
-  /** Whether there are no readers yet, so that findings may be applied with pauses. */
+  /** Whether the vault has no readers yet, so that the results may be applied with pauses. */
   readonly isFirst: boolean
-  /** Whether the scan covers every file. */
+  /** Whether the scan covers every file of the vault. */
   readonly isWhole: boolean
 }
-/** The findings of a scan so far: files, and the logical time (`epoch`) at which each was read. */
+/** The results of a scan so far: files, and the time (by the counter `epoch`) at which each was read. */
 interface Findings {
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
 }
 const named: Scan = { listed: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
 
-/** Orders two files with one id: the one at its canonical path first, then the one we signed, then the later revision. */
+/**
+ * Orders two files with the same id. First comes the one at its canonical path, then one with a valid signature, then the later revision.
+ */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||
   b.row.record.revision - a.row.record.revision || (a.path < b.path ? -1 : 1)
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 
-/** Returns the tenant in whose folder a file is, regardless of its text. */
+/** Returns the tenant in whose folder a file is, whatever its text states. */
 const tenantOf = (path: string): string => Layout.idOf(Layout.parsePath(path).tenant ?? "default") ?? "default"

@@ -28,13 +28,16 @@ type Row = readonly [hash: string, vector: Float32Array]
 
 const folder = `${hidden}/vectors`
 const folderOf = (tenant: string) => tenant === defaultTenant ? folder : `${folder}/tenants/${segmentOf(tenant)}`
-/** Returns the path of a model's file. Names that differ only in Unicode form get different files, which `segmentOf` alone would not do. */
+/**
+ * Returns the path of a model's file. Names that differ only in Unicode form get different files, although `segmentOf` maps them to the
+ * same segment.
+ */
 const fileOf = (tenant: string, model: string) =>
   `${folderOf(tenant)}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
 const defaultTenant = "default"
 
 const Header = Schema.parseJson(Schema.Struct({
-  /** Absent in a file of an earlier version, which contains the vectors of all tenants. */
+  /** Absent in a file of an earlier release, which contains the vectors of all tenants. */
   tenant: Schema.optional(Schema.String),
   model: Schema.String,
   dimensions: Schema.Int.pipe(Schema.positive())
@@ -42,14 +45,14 @@ const Header = Schema.parseJson(Schema.Struct({
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
-/** The offset up to which a file has been read, and its `stat` at that time. */
+/** Offset up to which this process has read a file, and the file's metadata at that time. */
 interface Position extends Omit<Stat, "born"> {
   readonly offset: number
 }
 
 /**
- * Makes the vector backend of a vault. `exclusive` runs an effect with the lock held; a caller of `retain` already holds it. `texts`
- * returns the hashes of each tenant's texts.
+ * Makes the vector backend of a vault. `exclusive` runs an effect while holding the vault's lock; a caller of `retain` already holds the
+ * lock. `texts` returns the hashes of each tenant's texts.
  */
 export const make = (
   fs: VaultFileSystem,
@@ -58,10 +61,10 @@ export const make = (
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
 ): VectorBackend => {
   const positions = new Map<string, Position>()
-  /** Models whose file still contains the vectors of all tenants. */
+  /** Models whose file still has the format of earlier releases, with the vectors of all tenants. */
   const undivided = new Set<string>()
   const looked = new Set<string>()
-  /** Fails if the folder or the file is a link. */
+  /** Fails if the folder or the file is a symbolic link. */
   const within = (path: string) => fs.within(`${path}/`)
 
   const catchUp = (tenant: string, model: string): Io<void> =>
@@ -71,7 +74,7 @@ export const make = (
       const known = positions.get(path)
       const stat = Option.getOrUndefined(yield* fs.stat(path))
       if (stat === undefined) {
-        if (known !== undefined) embeddings.retain(() => false, model) // another process purged the vectors, or a person deleted the file
+        if (known !== undefined) embeddings.retain(() => false, model) // another process erased all vectors, or a person deleted the file
         positions.delete(path)
         return
       }
@@ -90,7 +93,7 @@ export const make = (
         ? { end: 0, rows: [] }
         : rowsIn(bytes, dimensions, isGrown ? 0 : headOf({ tenant, model, dimensions }).length)
       if (!isGrown) {
-        // another process erased the missing vectors, and may have started the file anew
+        // the file has shrunk or is another one, so another process erased the vectors that it lacks
         const left = new Set(embeddings.dimensions(model) === dimensions ? rows.map(([hash]) => hash) : [])
         embeddings.retain((hash) => left.has(hash), model)
       }
@@ -103,7 +106,9 @@ export const make = (
       ? fs.remove(fileOf(tenant, model), { force: false })
       : fs.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
 
-  /** Divides the file of all tenants into one file for each. Removes the old file last, so that a crash loses nothing. */
+  /**
+   * Divides a file with the vectors of all tenants into one file per tenant. Removes the old file last, so that a crash loses no vector.
+   */
   const divide = (model: string): Io<void> =>
     Effect.gen(function*() {
       const path = fileOf(defaultTenant, model)
@@ -111,7 +116,7 @@ export const make = (
       if (Option.isNone(yield* fs.stat(path))) return
       const bytes = yield* fs.bytesFrom(path, 0)
       const header = Option.getOrUndefined(headerOf(bytes))
-      if (header === undefined || !isUndivided(bytes, model)) return // another process has already divided it
+      if (header === undefined || !isUndivided(bytes, model)) return // another process has already divided the file
       const { rows } = rowsIn(bytes, header.dimensions, headOf(header).length)
       const own = new Map(texts())
       for (const [tenant, hashes] of own) {
@@ -152,7 +157,7 @@ export const make = (
             if (!name.endsWith(".vec")) continue
             yield* within(path)
             const header = Option.getOrUndefined(headerOf(yield* fs.bytesFrom(path, 0, headerSize)))
-            // a file without a tenant contains the vectors of all; `follow` divides it
+            // a file without a tenant contains the vectors of all tenants; `follow` divides it
             if (header !== undefined && (header.tenant ?? tenant) === tenant) found.add(header.model)
           }
         }
@@ -174,7 +179,7 @@ export const make = (
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
             yield* fs.append(path, body(fresh))
           } else {
-            // the file has an incomplete row or another format, so it is rewritten from the vectors in memory
+            // the file ends with an incomplete row or has another format, so it is rewritten from the vectors in memory
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
           }
           yield* catchUp(tenant, model)
@@ -200,7 +205,7 @@ export const make = (
             }
             const owner = header?.tenant
             if (header === undefined || owner === undefined || fileOf(owner, header.model) !== path) {
-              yield* fs.remove(path, { force: false }) // an unreadable or unfinished file may contain the erased vector, too
+              yield* fs.remove(path, { force: false }) // a file that cannot be read or is incomplete may contain the erased vectors too
               continue
             }
             if (owner !== tenant) continue
@@ -217,7 +222,7 @@ export const make = (
   }
 }
 
-/** Number of bytes within which the header of a file ends. */
+/** Number of bytes at the start of a file that are searched for the end of the header. Every header is shorter. */
 const headerSize = 8_192
 
 const headerOf = (bytes: Uint8Array) => {
@@ -225,7 +230,7 @@ const headerOf = (bytes: Uint8Array) => {
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-/** Whether the bytes are a file of the model without a tenant in its header. */
+/** Whether the bytes are a file of the model in the format of earlier releases, without a tenant in its header. */
 const isUndivided = (bytes: Uint8Array, model: string): boolean =>
   Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
 
@@ -261,14 +266,14 @@ const print = (tenant: string, model: string, rows: ReadonlyArray<Row>): Uint8Ar
 
 const sizeOf = (header: typeof Header.Type, rows: number) => headOf(header).length + rows * (9 + header.dimensions) * 4
 
-/** Returns the dimensions in the header; `undefined` if the file is of another tenant or model. */
+/** Returns the dimensions in the header; `undefined` if the file belongs to another tenant or model. */
 const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number | undefined =>
   Option.match(headerOf(bytes), {
     onNone: () => undefined,
     onSome: (header) => header.tenant === tenant && header.model === model ? header.dimensions : undefined
   })
 
-/** Returns the valid rows from offset `from` on, without damaged ones, and the offset at which the last complete row ends. */
+/** Returns the rows from offset `from` on, without rows whose checksum is wrong, and the offset at which the last complete row ends. */
 const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   const rows: Array<Row> = []
   const words = 9 + dimensions

@@ -1,6 +1,6 @@
 /**
- * The rows of a branch merged with those of its base store, as one index per tenant, built when first needed. Each later call reads only
- * the rows that changed since the last call, in the base store or in the branch.
+ * The rows of a branch merged with those of its base store, in one index per tenant. The first call of a tenant builds the index; each
+ * later one reads only the rows that changed since the previous call, in the base store or in the branch.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -26,38 +26,39 @@ export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer">
   /** The base store, whose vectors are used. */
   readonly below: Pick<Service, "vectors">
   readonly reader: Reader
-  /** Returns the rows that the branch has of a tenant. */
+  /** Returns the rows that the branch has written in a tenant. */
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
 }
 
-/** The rows of a branch and of its base store, merged by tenant. */
+/** The rows of a branch merged with those of its base store, by tenant. */
 export interface MergedRows {
   /**
-   * Returns the current index of a tenant. Cost: the rows that changed since the last call; if the base store cannot tell which, all rows.
+   * Returns the up-to-date index of a tenant. Cost: the rows that changed since the last call, or all rows if the base store cannot list
+   * the changed ones.
    */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
-  /** Marks rows to be read again, because the branch has written or dropped them. */
+  /** Marks rows to be read again, because the branch has written or removed them. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
   /** Streams the tombstones of the base store. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
-  /** The vectors of the branch, and those of the base store that were read; `undefined` if the base store has none. */
+  /** The vectors of the branch, and the vectors that were read from the base store; `undefined` if the base store has no vectors. */
   readonly vectorBackend: VectorBackend | undefined
 }
 
 /** The merged rows of one tenant. */
 interface Tenant {
   readonly tenantIndex: TenantIndex.TenantIndex
-  /** Mark of the base store's changes up to which the tenant index is current. */
+  /** Mark of the last change of the base store that the index includes. */
   mark: Mark | undefined
   /** Rows to read again, even if the base store does not report them as changed. */
   stale: Set<MemoryId>
-  /** Hashes of texts, by model, whose vectors are still to be read from the base store. */
+  /** Hashes of texts whose vectors are still to be read from the base store, by model. */
   readonly wanted: Map<string, Set<string>>
 }
 
 const pageSize = 1_000
 
-/** Makes merged rows; each tenant is read when first needed. */
+/** Makes merged rows. The index of a tenant is built when it is first needed. */
 export const make = (options: Options): MergedRows => {
   const { below, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
@@ -79,7 +80,7 @@ export const make = (options: Options): MergedRows => {
         yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
         prune(tenant, fresh.tenantIndex)
-        // an empty index is not cached: callers could ask for any number of tenants
+        // an empty index is not cached, since callers can name any tenant
         if (fresh.mark === undefined || fresh.tenantIndex.size() === 0) tenants.delete(tenant)
         return fresh
       }
@@ -89,12 +90,12 @@ export const make = (options: Options): MergedRows => {
       if (ids.size > 0) yield* refresh(tenant, known, Array.from(ids))
       return known
     }).pipe(
-      // a failure may leave the index incomplete, so it is built anew
+      // a failure may leave the index incomplete, so the next call builds it again
       Effect.onExit((exit) => Effect.sync(() => exit._tag === "Failure" && tenants.delete(tenant))),
       locks.withLock(tenant)
     )
 
-  /** Drops the vectors of texts that no record has any more; their records may have been purged from the base store. */
+  /** Removes the vectors of texts that no record of the tenant has any more, for example after a purge in the base store. */
   const prune = (tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
     const vectors = embeddings(tenant)
     if (vectors.size === 0) return
@@ -102,7 +103,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Sets each row to that of the branch, else to that of the base store. */
+  /** Sets each row in the index to the branch's row, or, if the branch has none, to that of the base store. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
@@ -119,7 +120,7 @@ export const make = (options: Options): MergedRows => {
       }
     })
 
-  /** Reads the vectors of a tenant's texts from the base store. Vectors that it does not have yet are requested again next time. */
+  /** Reads the vectors of a tenant's texts from the base store. Vectors that the base store lacks are requested again by the next call. */
   const follow = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       if (Option.isNone(below.vectors)) return
@@ -159,7 +160,7 @@ export const make = (options: Options): MergedRows => {
   }
 }
 
-/** Streams the ids of all records of the base store, or of all its tombstones, page by page. */
+/** Streams the ids of all records, or of all tombstones, of the base store, page by page. */
 const idsBelow = (
   reader: Reader,
   tenant: string,
@@ -182,26 +183,26 @@ const idsBelow = (
 
 /** The state of one record in a branch. */
 export interface Row {
-  /** Row of the base store when the branch first wrote the record; `undefined` if there was none. */
+  /** Row of the base store when the branch first wrote the record; `undefined` if the record did not exist there. */
   readonly base: Stored | undefined
-  /** Whether the branch has purged the record, so that its revisions in the base store are hidden. */
+  /** Whether the branch has purged the record. The revisions in the base store are then hidden. */
   readonly cut: boolean
   /** Revisions made in the branch, newest first; empty if the record was purged. */
   readonly revisions: ReadonlyArray<Stored>
 }
 
-/** Returns the row after a write; `undefined` if the branch need not keep a row any more. */
+/** Returns the row after a write; `undefined` if the record exists neither in the branch nor in the base store. */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
   return row.base && { base: row.base, cut: true, revisions: [] }
 }
 
-/** Returns the record's revision number in the branch; 0 if it does not exist. */
+/** Returns the record's revision number in the branch; 0 if the branch has purged the record. */
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations of a commit: none for a record that was created and forgotten in the branch, or that belongs to an instruction
- * file.
+ * Returns the mutations that commit a row. None for a record that was created and forgotten in the branch, or that belongs to an
+ * instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, cut } = row
@@ -223,7 +224,7 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
   ]
 }
 
-/** Returns the provenance of a commit: the origin that its records share, else `pipeline`; and the worst of their trust values. */
+/** Returns the provenance of a commit: the origin that all records share, else `pipeline`, and the worst of their trust values. */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {
     const live = isInstructions(row) ? undefined : liveAt(row, now)
@@ -245,7 +246,7 @@ export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
-/** Whether an update can turn the first record into the second. */
+/** Whether an `Update` mutation can turn the first record into the second. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&

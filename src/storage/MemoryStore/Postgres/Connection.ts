@@ -1,7 +1,7 @@
 /**
- * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. The driver itself cancels
- * an interrupted statement through the same pool, so that on a busy pool the cancellation may arrive late and hit the connection's next
- * statement; and it waits for a silent server for ever.
+ * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. The driver by itself has
+ * two flaws. It cancels an interrupted statement through the same pool, so on a busy pool the cancellation may arrive late and hit the
+ * connection's next statement. And it waits for a silent server for ever.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -15,16 +15,16 @@ import { sleepLive } from "../../../host/EventLoop.ts"
 import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
- * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once; the connection is
- * released when it arrives. A statement whose caller was interrupted may run for `grace`, any other one for `patience` or up to a second
- * more; after that the connection is closed, and the server rolls back what was not committed.
+ * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once, and the connection is
+ * released when it arrives. A statement whose caller was interrupted may run for `grace` longer, any other one for `patience` or up to a
+ * second more. After that the connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,
   patience: Duration.Duration
 ): { readonly reserve: Driver["reserve"]; readonly once: Once } => {
   const watched = watch(patience)
-  /** Runs a statement in a fiber of its own, so that interrupting the caller does not interrupt the statement. */
+  /** Runs a statement in a separate fiber, so that interrupting the caller does not interrupt the statement. */
   const bounded = <A>(connection: Connection, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(
@@ -38,7 +38,7 @@ export const guarded = (
     executeUnprepared: (sql, parameters, rows) =>
       bounded(connection, connection.executeUnprepared(sql, parameters, rows))
   })
-  /** Runs a statement in one fiber, which also reserves the connection and releases it. */
+  /** Runs a statement in one separate fiber, which also reserves and releases the connection. */
   const once = <A>(statement: (connection: Connection) => Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.suspend(() => {
@@ -76,7 +76,10 @@ export const guarded = (
   }
 }
 
-/** Time that an interrupted statement may still run; long enough for most statements, whose connection is then kept. */
+/**
+ * Time that a statement may still run after its caller was interrupted. Long enough for most statements, so that their connection need not
+ * be closed.
+ */
 const grace = Duration.millis(250)
 
 /** Waits for a statement whose caller was interrupted, and closes its connection if it takes longer than `grace`. */
@@ -90,11 +93,11 @@ const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>)
   })
 
 /**
- * Makes a function that runs a statement, and closes the connection if it takes longer than `patience`. One fiber checks all running
- * statements once a second, since a timer per statement would cost more than the statement.
+ * Makes a function that runs a statement, and closes the connection if the statement takes longer than `patience`. One fiber checks all
+ * running statements once a second, since a timer per statement would cost more than the statement.
  */
 const watch = (patience: Duration.Duration) => {
-  const clock = Clock.make() // the real clock, since servers do not follow a TestClock; monotonic, since it counts in nanoseconds
+  const clock = Clock.make() // the real clock, since servers do not follow a TestClock; its nanoseconds never go back
   const begun = new Map<Connection, bigint>()
   let isWatched = false
   const look: Effect.Effect<void> = Effect.flatMap(sleepLive("1 second"), () =>
@@ -114,10 +117,10 @@ const watch = (patience: Duration.Duration) => {
     })
 }
 
-/** Closes the socket: pending statements fail, and the pool drops the connection. */
+/** Closes the socket, so that pending statements fail and the pool drops the connection. */
 const cut = (connection: Connection): Effect.Effect<void> =>
   Effect.sync(() => {
-    // the driver has no method for this, but its connections expose their socket
+    // the driver has no method for closing, but its connections expose their socket
     const { pg } = connection as { readonly pg?: { readonly connection?: { readonly stream?: Socket } } }
     pg?.connection?.stream?.destroy()
   })

@@ -1,6 +1,6 @@
 /**
- * Checks repeatedly whether a standby has replayed the primary's log up to a recent moment. From that moment, reads may go to the standby
- * for `staleness`. After a write of this process, reads go to the primary until the standby has the write.
+ * Checks repeatedly whether a standby server has replayed the primary's log up to a recent moment. For `staleness` from that moment on,
+ * reads may go to the standby. After a write of this process, reads go to the primary until the standby has replayed the write.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -17,8 +17,8 @@ export type Ask = (
 ) => Effect.Effect<ReadonlyArray<ReadonlyArray<unknown>>, MemoryError>
 
 /**
- * Number of checks within `staleness`, and the longest pause between two, in milliseconds. Short, so that soon after a write reads go to
- * the standby again.
+ * Number of checks within `staleness`, and longest pause between two checks, in milliseconds. The pause is short, so that reads return to
+ * the standby soon after a write.
  */
 const looks = 4
 const farthest = 500
@@ -27,12 +27,12 @@ const farthest = 500
 interface Known {
   /** Time until which the standby may be read. */
   readonly until: number
-  /** Number of this process's writes that the standby has replayed. */
+  /** Number of this process's writes that the standby has replayed. Reads go to the standby only if this is all of them. */
   readonly writes: number
   readonly history: string | undefined
 }
 
-/** Checks the standby until the scope closes. Cost of a check: one statement on the primary, and one or more on the standby. */
+/** Checks the standby until the scope closes. Each check runs one statement on the primary, and one or more on the standby. */
 export const follow = (
   primary: Ask,
   standby: Ask,
@@ -48,7 +48,7 @@ export const follow = (
     const look = Effect.gen(function*() {
       const begun = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // a standby that was promoted is a database of its own, and must not be read
+      // false after the standby was promoted to a primary, whose data may differ
       const isThere = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])
@@ -61,7 +61,7 @@ export const follow = (
         yield* pause
       }
     })
-    // `until` passes if a server does not answer, and reads go to the primary
+    // a check that fails or gets no answer does not extend `until`, so reads go to the primary
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(look), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),

@@ -1,4 +1,7 @@
-/** Writes a decided batch: rows, revisions, names, counts and versions, with few statements per table. */
+/**
+ * Writes the rows of a batch (the writes of one transaction), their revisions, names, counts and the versions of their partitions, with few
+ * statements per table. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
+ */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -11,34 +14,34 @@ import { atATime, type Database, type Dialect, keys, type Query, text } from "./
 import { type Cells, insert, type Statement } from "./Insert.ts"
 import { contentOf, idColumns, nameKey, partitionOf, scopeKey } from "./Rows.ts"
 
-/** A batch to write, as `decide` returned it. */
+/** A batch to write, as decided by `Decide`. */
 export interface Batch {
   readonly tenant: string
   readonly now: number
-  /** The existing rows of the ids that are written. */
+  /** The existing rows of the records that are written. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
   readonly writes: ReadonlyArray<Write>
-  /** Whether listeners are not notified. */
+  /** Whether listeners of changes are not notified. */
   readonly isQuiet: boolean
-  /** Identifies this process, so that its own listeners skip the changes in the table. */
+  /** Id of this process. Its own listeners are notified directly, and skip the changes in the table that have this id. */
   readonly writer: string
 }
 
-/** The effect of a batch on one record. */
+/** The effect of a batch on one record, which may be written several times in the batch. */
 interface Outcome {
   readonly id: MemoryId
   readonly before: Stored | undefined
-  /** The entry after the batch; `undefined` if the record is erased. */
+  /** The index entry after the batch; `undefined` if the record is erased. */
   after: Entry | undefined
   /** Revisions to add, oldest first. */
   revisions: Array<Stored>
-  /** Whether the existing revisions are erased. */
+  /** Whether the revisions that exist before the batch are erased. */
   isErased: boolean
 }
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Writes a batch within a transaction, and erases the vectors of texts that the batch purged. */
+/** Writes a batch within a transaction, and erases the vectors of texts that the batch erased. */
 export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
@@ -50,7 +53,7 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
       ...storeRows(tenant, outcomes, versions),
       ...replaceNames(tenant, outcomes),
       ...updateCounts(tenant, outcomes),
-      // vectors of texts that were edited are erased later, by compaction
+      // vectors of texts that were edited are erased later, by compaction, from the list in `memory_litter`
       ...intoLitter(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
       ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
@@ -76,8 +79,8 @@ const outcomesOf = ({ rows, writes }: Batch): ReadonlyArray<Outcome> => {
 const partitionIn = (stored: Stored | undefined): string | undefined => stored && partitionOf(stored.record.scope)
 
 /**
- * Increments the version of each partition that is written, and returns the versions. The row lock makes the next writer of the partition
- * wait for this batch.
+ * Increments the version of each partition that is written, and returns the new versions. The lock of the version's row makes the next
+ * writer of the partition wait for this batch.
  */
 const incrementVersions = (
   query: Query,
@@ -94,7 +97,7 @@ const incrementVersions = (
     add(after?.stored, 1)
   }
   const rows = Array.from(totals, ([partition, by]) => [text(partition), by] as const)
-    .sort(([a], [b]) => a < b ? -1 : 1) // all writers use the same order, to avoid deadlocks
+    .sort(([a], [b]) => a < b ? -1 : 1) // all writers use the same order, which prevents deadlocks
   return Effect.gen(function*() {
     const versions = new Map<string, number>()
     for (const [partition, by] of rows) {
@@ -104,7 +107,7 @@ const incrementVersions = (
          RETURNING version`,
         [tenant, partition, by]
       )
-      versions.set(partition, Number(row![0])) // RETURNING gives the row written
+      versions.set(partition, Number(row![0])) // RETURNING returns one row
     }
     return versions
   })
@@ -114,8 +117,8 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
   versions.get(text(partitionOf(stored.record.scope)))! // `versions` has every partition of the batch
 
 /**
- * Makes the statements that erase records, and that record in `memory_gone` which ids left their partition, so that indexes in memory drop
- * them.
+ * Makes the statements that erase records. They also write to `memory_gone` the ids that left a partition, so that indexes in memory remove
+ * these records.
  */
 const eraseRows = (
   tenant: string,
@@ -137,7 +140,7 @@ const eraseRows = (
 
 const intoGone = insert({ table: "memory_gone", columns: { partition: "text", version: "number", id: "text" } })
 
-/** Makes the statements that erase the rows of these ids. */
+/** Makes the statements that delete the rows of these ids from a table. */
 const remove = (table: string, tenant: string, ids: ReadonlyArray<MemoryId>): ReadonlyArray<Statement> =>
   Array.from(
     { length: Math.ceil(ids.length / atATime) },
@@ -226,7 +229,7 @@ const rowOf = (entry: Entry, versions: ReadonlyMap<string, number>): Cells => {
   ]
 }
 
-/** Encodes the terms and the outline of a record for the index; empty for a tombstone. */
+/** Encodes the terms and the outline of a record for the index. Returns "" for a tombstone. */
 const encodedOf = ({ length, stored }: Entry, terms: ReadonlyMap<string, number>): string =>
   stored.forgotten ? "" : OutlineIndex.encode(stored.record, terms, length)
 
@@ -247,7 +250,7 @@ const replaceNames = (tenant: string, outcomes: ReadonlyArray<Outcome>): Readonl
 
 const intoNames = insert({ table: "memory_names", columns: { role: "text", name: "text", id: "text" } })
 
-/** Makes the statements that update the number of records of each scope and kind, without tombstones. */
+/** Makes the statements that update the number of records, not counting tombstones, of each scope and kind. */
 const updateCounts = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const totals = new Map<string, { readonly record: Stored["record"]; by: number }>()
   const add = (stored: Stored | undefined, by: number) => {
@@ -292,8 +295,8 @@ const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
 /**
- * Returns the hashes of the texts that records had before the batch, for the matching outcomes. The library's own rows have no vectors, and
- * are left out.
+ * Returns the hashes of the texts before the batch, of the records for which `isMeant` is true. Leaves out the library's own rows, which
+ * have no vectors.
  */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,
@@ -313,10 +316,10 @@ const intoLitter = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of these hashes, except those that a record still needs. `tenant` is encoded by `text`. */
+/** Erases the vectors of these texts, except those whose text a record still has. `tenant` is encoded by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
-    // locks the tenant's models: a concurrent `attach` either finishes first, or waits and then sees that the texts are gone
+    // locks the rows of the tenant's models: a concurrent `attach` either commits first, or waits and then finds that the texts are erased
     yield* query("UPDATE memory_models SET version = version WHERE tenant = ?", [tenant])
     const models = yield* query(
       `DELETE FROM memory_vectors WHERE tenant = ? AND hash {in} AND NOT EXISTS
@@ -325,7 +328,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // a model without vectors may get other dimensions; its version still increases
+      // a model without vectors may get other dimensions later; its version keeps increasing, so that caches notice the change
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,
@@ -334,7 +337,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
     }
   })
 
-/** Makes the statements that log the changes of the batch for listeners in other processes, in the order of the writes. */
+/** Makes the statements that log the changes of the batch, in the order of the writes, for listeners in other processes. */
 const logChanges = (
   { position }: Dialect,
   tenant: string,

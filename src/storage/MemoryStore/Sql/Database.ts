@@ -1,9 +1,10 @@
 /**
  * The interface between the engine and a SQL database: queries, in the SQL that SQLite and PostgreSQL share, and transactions.
  *
- * A `?` stands for a parameter. `{each}` is a table with a column `value`, which has a row for each element of a JSON array in a parameter,
- * so that one statement can write many rows. `x {in}` tells whether x is one of the keys in a JSON array, by index lookups. `{vector}` is
- * the column `vector` in hexadecimal digits, since the buffers that drivers would return accumulate outside of V8's heap.
+ * In a statement, a `?` stands for a parameter. `{each}` stands for a table with a column `value`, which has a row for each element of a
+ * JSON array in a parameter, so that one statement can write many rows. `x {in}` is the condition that x is one of the keys in a JSON
+ * array, evaluated by index lookups. `{vector}` stands for the column `vector` in hexadecimal digits: as bytes, drivers would return
+ * buffers, which accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -18,10 +19,10 @@ import type { Needs } from "../../Engine.ts"
 
 /** A value for a `?` in a statement. */
 export type Parameter = string | number | null | Uint8Array
-/** The columns of a row, in the order of the statement. */
+/** A row, with its columns in the order in which the statement names them. */
 export type Row = ReadonlyArray<unknown>
 
-/** Runs a statement, and returns its rows, each with the columns in the order of the statement. */
+/** Runs a statement, and returns its rows. */
 export type Query = (
   sql: string,
   parameters?: ReadonlyArray<Parameter>
@@ -37,39 +38,39 @@ export interface Dialect {
   /** SQL that replaces `{vector}`. */
   readonly vector: string
   /**
-   * Expression that identifies the history of the database. Its value changes when a fail-over or a restore may have lost commits. `NULL`
-   * if unknown, as on a standby.
+   * SQL expression that identifies the history of the database. Its value changes when a fail-over or a restore may have lost commits, so
+   * that cached versions of rows become invalid. `NULL` if unknown, as on a standby.
    */
   readonly history: string
   /** Type of a column for bytes. */
   readonly bytes: string
-  /** Collation with which a text column is ordered and compared by its bytes. */
+  /** Collation that orders and compares a text column by its bytes. */
   readonly exact: string
   /** Expression for the position of a new change: in PostgreSQL the id of the transaction, in SQLite a counter. */
   readonly position: string
-  /** Expression for a snapshot, as a text that starts with a position below which every transaction has ended. */
+  /** SQL expression for a snapshot of the database, as a text. The text starts with a position below which every transaction has ended. */
   readonly moment: string
-  /** Condition that a change is visible in the snapshot of the second parameter, but not in that of the first. */
+  /** SQL condition that a change is visible in the snapshot of its second parameter, but not in that of its first. */
   readonly isBetween: string
-  /** Returns the statements that restrict roles other than the tables' owner to the rows of one tenant. */
+  /** Returns the statements that restrict a role that does not own the tables to the rows of one tenant. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }
 
-/** The database of an engine. */
+/** The database that an engine uses. */
 export interface Database {
   readonly dialect: Dialect
   readonly query: Query
-  /** Chooses where the reads of one call go: to a replica that is current enough, else to the primary. */
+  /** Chooses the database from which one call reads: a replica that is recent enough, else the primary. */
   readonly reading: Effect.Effect<Reading>
   /**
-   * Locks the rows and keys of a batch until the transaction ends, even those that do not exist. Does nothing in a database with a single
+   * Locks the rows and keys of a batch until the transaction ends, even those that do not exist. Does nothing in SQLite, which has a single
    * writer.
    */
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
-   * Runs `body` in a transaction. In PostgreSQL it waits for writers of the same rows, in SQLite for all writers. After a conflict with
-   * another writer it is rolled back and `body` runs again, so `body` must have no effects but its queries. A failure, defect or
-   * interruption rolls back. `committed` runs after the commit and before the connection is used again; it cannot be interrupted.
+   * Runs `body` in a transaction. PostgreSQL waits for writers of the same rows, SQLite for all writers. After a conflict with another
+   * writer, rolls back and runs `body` again, so `body` must have no effects but its queries. A failure, defect or interruption also rolls
+   * back. `committed` runs after the commit and before the connection is used again, and cannot be interrupted.
    */
   readonly transaction: <A>(
     body: (query: Query) => Effect.Effect<A, MemoryError>,
@@ -79,34 +80,34 @@ export interface Database {
 
 /** The database from which one call reads. */
 export interface Reading extends Pick<Database, "query"> {
-  /** `Dialect.history` of the primary, if this is a replica. */
+  /** The primary's `Dialect.history`, if this database is a replica. */
   readonly history?: string | undefined
 }
 
-/** The methods of a driver's connection that are used. */
+/** The methods of a driver's connection that this library uses. */
 export type Session = Pick<Connection, "executeValues" | "executeRaw" | "executeUnprepared">
 
-/** Runs each statement on a connection that is reserved just for it. */
+/** Runs each statement on a connection that is reserved for this statement only. */
 export type Once = Pick<Session, "executeValues" | "executeRaw">
 
 /** The driver of one kind of database. */
 export interface Driver {
   readonly dialect: Dialect
-  /** Reserves a connection until the scope closes; it is independent of any transaction of the caller. */
+  /** Reserves a connection until the scope closes. The connection takes part in no transaction of the caller. */
   readonly reserve: Effect.Effect<Session, SqlError, Scope.Scope>
-  /** Runs a statement on a connection of its own. Default: by `reserve`. */
+  /** Runs a single statement on any connection. Default: reserves a connection for each statement. */
   readonly once?: Once | undefined
   /** Statement that begins a transaction. */
   readonly begin: string
-  /** Translates a statement to the driver's syntax. The first 1,000 statements are cached until the next failure. */
+  /** Translates a statement to the driver's syntax. The results of the first 1,000 statements are cached until the next failure. */
   readonly written: (sql: string) => string
   /** Converts a failure of the driver to an error. */
   readonly failureOf: (op: string, cause: unknown) => MemoryError
   /** Whether the error is a conflict with other writers, so that a retry may succeed. */
   readonly isInTheWay: (error: MemoryError) => boolean
-  /** Milliseconds between two attempts. */
+  /** Milliseconds between two attempts of a transaction. */
   readonly pause: number
-  /** Largest number of retries. */
+  /** Largest number of retries of a transaction. */
   readonly attempts: number
   readonly lock: Database["lock"]
   readonly replica?: Replica | undefined
@@ -115,15 +116,18 @@ export interface Driver {
 /** A replica of the database. */
 export interface Replica {
   readonly once: Once
-  /** Whether a call that starts now may read from the replica. */
+  /** Whether the replica is recent enough for a call that starts now. */
   readonly isCurrent: Effect.Effect<boolean>
-  /** `Dialect.history` of the primary at the last check that found the replica current. */
+  /** The primary's `Dialect.history` at the last check that found the replica recent enough. */
   readonly history: Effect.Effect<string | undefined>
-  /** Runs after each transaction, even a failed one; the replica is then not current until it has caught up. */
+  /**
+   * Runs after each transaction, even a failed one, which may have committed. Reads then go to the primary until the replica has the
+   * writes.
+   */
   readonly wrote: Effect.Effect<void>
 }
 
-/** Makes the database of a driver. */
+/** Makes the database that uses a driver. */
 export const fromDriver = (driver: Driver): Database => {
   const { begin, dialect, lock, replica, reserve } = driver
   const statements = new Map<string, string>()
@@ -151,18 +155,18 @@ export const fromDriver = (driver: Driver): Database => {
     op: string,
     use: (connection: Session) => Effect.Effect<A, MemoryError>
   ) =>
-    // uninterruptible, since a driver that is interrupted while it connects may leak the connection
+    // uninterruptible, since a driver that is interrupted while it connects may never close the connection
     Effect.scoped(
       Effect.flatMap(Effect.uninterruptible(Effect.mapError(reserve, (error) => failureOf(op, error.cause))), use)
     )
   const run = (connection: Session, op: string, sql: string) =>
     Effect.try({
-      try: () => connection.executeUnprepared(sql, [], undefined), // may throw if the connection was closed
+      try: () => connection.executeUnprepared(sql, [], undefined), // throws if the connection was closed
       catch: (cause) => failureOf(op, cause)
     }).pipe(Effect.flatMap(Effect.mapError((error) => failureOf(op, error.cause))))
   const queryOf = (connection: Once): Query => (sql, parameters = []) =>
     Effect.mapError(
-      // INSERT, DELETE and UPDATE return no rows; the driver is faster if it need not parse any
+      // these statements return no rows, and the driver's `executeRaw` is faster since it parses none
       isSilent.test(sql)
         ? Effect.as(connection.executeRaw(written(sql), parameters), none)
         : connection.executeValues(written(sql), parameters),
@@ -175,7 +179,7 @@ export const fromDriver = (driver: Driver): Database => {
           yield* run(connection, "commit", begin)
           const exit = yield* Effect.exit(restore(body(queryOf(connection))))
           const ended = Exit.isSuccess(exit) ? yield* Effect.either(run(connection, "commit", "COMMIT")) : undefined
-          // a failed ROLLBACK means that the connection is lost, so the server rolls back
+          // a failed ROLLBACK means that the connection is lost; the server then rolls back by itself
           if (ended?._tag !== "Right") yield* Effect.option(run(connection, "commit", "ROLLBACK"))
           if (ended?._tag === "Left") return yield* ended.left
           if (Exit.isSuccess(exit) && committed !== undefined) yield* committed(exit.value)
@@ -190,7 +194,7 @@ export const fromDriver = (driver: Driver): Database => {
   const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
   const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
-  // queries go to the primary, which is at least as current, if the replica is unavailable
+  // the query goes to the primary, which is at least as recent, if the replica is unavailable
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))
   return {
@@ -210,22 +214,25 @@ export const fromDriver = (driver: Driver): Database => {
 const isSilent = /^(?:INSERT|DELETE|UPDATE)\b(?!.*\bRETURNING\b)/s
 const none: ReadonlyArray<Row> = []
 
-/** Number of translated statements that are cached; a limit, since a page over many scopes has a statement of its own. */
+/**
+ * Number of translated statements that are cached. Limited, since a page over many scopes has a statement of its own for each number of
+ * scopes.
+ */
 const mostStatements = 1_000
 
-/** Returns the code of a driver's failure; "" if it has none. */
+/** Returns the error code of a driver's failure; "" if it has none. */
 export const codeOf = (cause: unknown): string =>
   typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : ""
 
 /** Returns the message of a driver's failure. */
 export const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
 
-/** Encodes a text as a key that every database can store: without NUL and without lone surrogates. */
+/** Encodes a text as a key that every database can store, without NUL and without lone surrogates. */
 export const text = (key: string): string => plain.test(key) ? key : JSON.stringify(key).slice(1, -1)
-// keys without characters that JSON escapes are stored as they are
+// matches keys that are stored as they are, since JSON escapes none of their characters
 const plain = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/
 
-/** Decodes a key that `text` encoded. A damaged key is returned as it is. */
+/** Decodes a key that `text` encoded. Returns a damaged key unchanged. */
 export const fromText = (key: string): string => {
   if (!key.includes("\\")) return key
   try {
@@ -235,7 +242,7 @@ export const fromText = (key: string): string => {
   }
 }
 
-/** Returns the id in a column; not validated, since this library wrote the column. */
+/** Returns the id in a column. Does not validate it, since this library wrote the column. */
 export const idOf = (column: unknown): MemoryId => MemoryId.make(String(column), { disableValidation: true })
 
 /** Encodes the rows for `{each}`. */
@@ -244,10 +251,10 @@ export const each = (rows: ReadonlyArray<ReadonlyArray<string | number | null>>)
 /** Encodes the keys for `{in}`. */
 export const keys = (all: Iterable<string>): string => JSON.stringify(Array.from(all, text))
 
-/** Number of rows per statement: enough to outweigh the round trip, few enough for one parameter of JSON. */
+/** Number of rows per statement: enough to make round trips rare, few enough for one JSON parameter. */
 export const atATime = 500
 
-/** Calls a function with up to `atATime` values at a time, and returns all results. */
+/** Calls a function with at most `atATime` values at a time, and concatenates the results. */
 export const inBatches = <A, B>(
   all: ReadonlyArray<A>,
   call: (batch: ReadonlyArray<A>) => Effect.Effect<ReadonlyArray<B>, MemoryError>
@@ -267,7 +274,7 @@ export const inBatches = <A, B>(
 /** Parses JSON that this library wrote; fails with `corrupt` if it is invalid. */
 export const parsed = <A>(location: string, json: unknown): Effect.Effect<A, MemoryError> =>
   Effect.try({
-    try: () => JSON.parse(String(json)) as A, // the type that was written
+    try: () => JSON.parse(String(json)) as A, // the caller states the type that was written
     catch: (cause) =>
       Errors.make("corrupt", { op: "read", message: "a row that is no JSON", detail: { location }, cause })
   })

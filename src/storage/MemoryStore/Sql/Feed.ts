@@ -1,4 +1,6 @@
-/** The feed of changes that other processes make: polls the table of changes, starting at the moment of subscription. */
+/**
+ * The stream of changes that other processes make. It polls the table of changes, starting with changes committed after the subscription.
+ */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -16,15 +18,15 @@ import { revisions } from "./Rows.ts"
 /** The tenant and process of a feed, and how often it polls. */
 export interface Options {
   readonly tenant: string
-  /** The process whose own changes are skipped, since its listeners were notified when it made them. */
+  /** Id of this process. Its own changes are skipped, since its listeners are notified of them directly. */
   readonly writer: string
   /** Time between two polls. */
   readonly poll: Duration.Duration
 }
 
-/** Time that a change is kept in the table, in milliseconds; long enough, since listeners poll often. */
+/** Time for which a change is kept in the table, in milliseconds. Far longer than a poll, so that no listener misses a change. */
 const kept = 3_600_000
-/** Number of versions of a partition by which an index in memory may lag before it has to be rebuilt. */
+/** Number of versions of a partition for which its erased ids are kept in `memory_gone`. A cached index that is older has to be rebuilt. */
 const behind = 10_000
 
 /** Deletes old changes, and old entries of `memory_gone`. Runs with each compaction. */
@@ -34,7 +36,7 @@ export const prune = ({ transaction }: Database): Effect.Effect<void, MemoryErro
 const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
-    // the last change is kept, so that positions keep increasing
+    // the last change is kept, since the position of the next one is computed from it in SQLite
     yield* query(
       "DELETE FROM memory_changes WHERE at < ? AND position < (SELECT max(last.position) FROM memory_changes AS last)",
       [now - kept]
@@ -47,7 +49,7 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
       [behind]
     )
     for (const key of new Set(trimmed.map((row) => JSON.stringify(row)))) {
-      const [tenant, partition] = JSON.parse(key) as [string, string] // the key was made of a tenant and a partition
+      const [tenant, partition] = JSON.parse(key) as [string, string] // the key was made of a tenant and a partition, two lines above
       yield* query("UPDATE memory_partitions SET floor = version - ? WHERE tenant = ? AND partition = ?", [
         behind,
         tenant,
@@ -57,8 +59,9 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   })
 
 /**
- * Streams the changes of other processes, each once. Each poll returns the changes committed between two snapshots, so that a transaction
- * that commits late is not missed, and one that stays open delays no others. Changes of a record come in order.
+ * Streams the changes of other processes, each once. Each poll reads the changes that were committed between two snapshots. So a
+ * transaction that commits late is not missed, and a transaction that stays open does not delay the changes of others. Changes of one
+ * record come in order.
  */
 export const others = <A>(
   database: Database,
@@ -92,7 +95,7 @@ export const others = <A>(
             : { after: look.after, until, place: [Number(end[0]), Number(end[1])] }
           return [Chunk.unsafeFromArray(told), Option.some(next)] as const
         }).pipe(
-          // a listener survives a lost connection and a restart of the server: it polls again from the same snapshot
+          // polls again from the same snapshot after a lost connection or a restart of the server, so that the stream goes on
           Effect.retry({
             while: ({ reason }) =>
               reason === "unavailable",
@@ -101,7 +104,7 @@ export const others = <A>(
         )))
   )
 
-/** The part of the table that a poll reads: changes committed after one snapshot and up to another, starting after a place. */
+/** The changes that a poll reads: those committed after the snapshot `after` and up to the snapshot `until`, starting behind `place`. */
 interface Look {
   readonly after: string
   readonly until: string
@@ -122,7 +125,7 @@ const rowsOf = (
     `SELECT position, n, writer, id, before, revision FROM memory_changes
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
-    // a snapshot starts with the position below which every transaction had ended
+    // `parseFloat` reads the start of the snapshot, the position below which every transaction had ended
     [text(tenant), Number.parseFloat(after), after, until, position, position, n, atATime]
   )
 
@@ -138,7 +141,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns a revision of a record; if that is no longer kept, the current one; `undefined` if that is a tombstone. */
+/** Returns the record at a revision, or at a later one if that revision is no longer kept; `undefined` if the row found is a tombstone. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

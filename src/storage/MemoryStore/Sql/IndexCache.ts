@@ -1,9 +1,9 @@
 /**
  * Caches in memory the indexes of partitions that were searched recently, in one index per tenant, so that only the first search reads all
- * terms. A partition is the rows of a tenant whose scopes share their first id: see `Rows.partitionOf`. Each partition has a version;
- * before an index answers, it reads the rows that any process wrote since.
+ * terms. A partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a
+ * version, which each write increments. Before each search, the rows that any process has written since the cached version are read.
  *
- * Beyond `capacity` the least recently used partitions are dropped, except those that the current search needs.
+ * If the indexes exceed `capacity`, the least recently used partitions are evicted, except those that the current search needs.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -32,20 +32,22 @@ import { metaOf } from "./Tables.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Measured sizes in bytes: the terms and outline of a record of 80 words, an index without records, a partition without records. */
+/**
+ * Measured sizes in bytes: of the terms and outline of a record of 80 words, of an index without records, of a partition without records.
+ */
 const bytesOfRecord = 1_000
 const bytesOfIndex = 30_000
 const bytesOfPartition = 500
-/** Returns the bytes for each number of a vector: small sets of vectors are kept unquantized. */
+/** Returns the bytes per number of a vector. Small sets of vectors are stored with 4 bytes per number, larger ones quantized. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Number of rows that are read and added without a pause: about 10 ms. */
+/** Number of rows that are read and added before yielding to the event loop: about 10 ms. */
 const stretch = 500
 
 /** A cached partition. */
 interface Part {
-  /** The version up to which the partition was read; 0 if not read completely yet. */
+  /** Version of the partition up to which its rows were read; 0 if they were never read completely. */
   version: number
-  /** Whether rows are being read into the partition, which must then not be dropped. */
+  /** Whether rows are being read into the partition. It must not be evicted then. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
@@ -53,49 +55,49 @@ interface Part {
 interface Held {
   readonly index: OutlineIndex
   readonly parts: Map<string, Part>
-  /** Version and dimensions of each model's vectors, and the value of `added`, when the vectors were last read. */
+  /** Version and dimensions of each model's vectors in the database, and the value of `added`, when the vectors were last read. */
   readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
-  /** Number of additions to `index` so far; removals do not lower it. */
+  /** Number of rows added to `index` so far; removals do not lower it. A change means that new rows may lack their vectors. */
   added: number
-  /** Estimated bytes per record, vectors included. */
+  /** Estimated bytes per record, including its vectors. */
   weight: number
 }
 
-/** The indexes of a SQL database that a process has cached. */
+/** The indexes of a SQL database that this process has cached. */
 export interface IndexCache {
   /**
-   * Updates the visible partitions, and queries their index. Reads the texts and vectors that the query needs, and repeats the query until
-   * none is missing. Fails with `invalid_draft` if the model's vectors have other dimensions. Cost: the rows written since the last search
-   * of a partition, or, if it is not cached, all its rows.
+   * Reads what was written to the visible partitions since the last search, and queries their index. Reads the texts and vectors that the
+   * query needs, and repeats the query until none is missing. Fails with `invalid_draft` if the model's vectors have other dimensions.
+   * Cost: the rows written since the last search of a partition, or, if the partition is not cached, all its rows.
    */
   readonly ask: <A>(
     sight: Viewer.Sight,
     question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
     embedding?: { readonly model: string; readonly dimensions: number }
   ) => Io<A>
-  /** Returns the dimensions of a model's vectors when they were last read; 0 if there were none, `undefined` if they were never read. */
+  /** Returns the dimensions of a model's vectors as last read; 0 if there were no vectors, `undefined` if they were never read. */
   readonly dimensions: (tenant: string, model: string) => number | undefined
-  /** Reads rows by id, in order, and caches their texts for later searches. */
+  /** Reads rows by id, in the order of `ids`, and caches their texts for later searches. */
   readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>
 }
 
 /**
- * Makes a cache of indexes. `capacity` is their estimated total size in bytes: above it, partitions are dropped until it is nine tenths
- * used. Texts take up to an eighth of it in addition.
+ * Makes a cache of indexes. `capacity` is the estimated total size of the indexes in bytes; above it, partitions are evicted until nine
+ * tenths are used. Cached texts take up to an eighth of `capacity` in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
-  /** History of the database that all cached indexes belong to, once known. */
+  /** `Dialect.history` to which all cached indexes belong, once known. */
   let history: string | undefined
   const tenants = new Map<string, Held>()
-  /** Partitions that were read, least recently used first, by tenant and name; a Map keeps insertion order. */
+  /** Partitions that were searched, least recently used first, by tenant and partition. A Map keeps insertion order. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const made = fingerprint(analyzer.index)
 
   const looks = new WeakMap<Viewer.Sight, Look>()
 
-  /** Drops everything, since versions of different histories cannot be compared. */
+  /** Empties the cache, since versions from before and after a fail-over or restore cannot be compared. */
   const forget = () => {
     tenants.clear()
     used.clear()
@@ -114,7 +116,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     return known
   }
 
-  /** Drops the least recently used partitions, except those wanted now. */
+  /** Evicts the least recently used partitions if the cache is too large, except those that the current search needs. */
   const makeRoom = (tenant: string, wanted: Wanted) => {
     for (const partition of wanted.keys()) {
       const key = `${tenant}\n${partition}`
@@ -128,7 +130,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     if (size <= capacity) return
     for (const [name, { parts }] of tenants) {
       if (parts.size > 0 || name === tenant) continue
-      tenants.delete(name) // left by a search of a viewer that sees nothing
+      tenants.delete(name) // an index without partitions is left by a search whose viewer sees nothing
       size -= bytesOfIndex
     }
     for (const [key, [owner, partition]] of used) {
@@ -148,7 +150,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     }
   }
 
-  /** Reads the visible rows that are not cached, or were written since. */
+  /** Updates the index of a tenant: reads the rows of the visible partitions that are not cached, or were written since. */
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.Sight,
@@ -176,7 +178,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       one.index.pack()
-      // the statement returned nothing about the model if no partition is visible
+      // the statement that reads the versions returned nothing about the model if no partition is visible
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, one))
@@ -186,8 +188,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
 
   /**
-   * Whether all wanted partitions are still cached and complete: while this fiber waited, another may have dropped one, or added records
-   * whose vectors are not read yet.
+   * Whether all needed partitions are still cached and complete. While this fiber waited, another fiber may have evicted a partition, or
+   * added records whose vectors are not read yet.
    */
   const isThere = (tenant: string, one: Held, { wanted }: PartitionVersions, model: string | undefined): boolean =>
     tenants.get(tenant) === one &&
@@ -204,14 +206,14 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   const isOfNow = (versions: PartitionVersions): boolean => versions.history === history
 
-  /** Returns the versions of the visible partitions. Cached by `Sight`, so that all parts of one call use the same versions. */
+  /** Returns the versions of the visible partitions. Cached by `Sight`, so that all requests of one call use the same versions. */
   const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
     Effect.gen(function*() {
       const known = looks.get(sight)
       if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
       const source = yield* database.reading
       const found = yield* versionsOf(source, sight, database.dialect.history, model)
-      // the statement returns no row, and so no history, if no partition is visible
+      // the statement returns no row if no partition is visible, so the history is read separately
       const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
       const versions = { ...found, history: there ?? source.history ?? history }
       if (versions.history !== history) {
@@ -239,15 +241,15 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           const { source, versions } = yield* look(sight, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
-            // the versions may come from a replica that lags behind
+            // the dimensions are checked on the primary, since the versions may come from a replica that lags behind
             const now = yield* dimensionsOf(database, sight.tenant, embedding.model)
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
           if (!isOfNow(versions)) continue
-          const one = held(sight.tenant) // no pause between this and the check of the history, so that the index belongs to it
+          const one = held(sight.tenant) // synchronous with the check of the history, so that the index belongs to this history
           yield* bringUpToDate(source, sight, versions, model, one)
           if (!isThere(sight.tenant, one, versions, model)) continue
-          // no pause since the check above, so that the partitions are still there
+          // synchronous with the check above, so that no partition is evicted in between
           const answer = question(one.index, texts, vectors)
           if (answer._tag === "Answered") return answer.answer
           const rows = yield* rowsIn(source, sight.tenant, answer.ids)
@@ -259,9 +261,9 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   }
 }
 
-/** The versions of one call, and where the call reads. */
+/** The versions of the partitions that one call sees, and the database from which the call reads. */
 interface Look {
-  /** Database from which the whole call reads, since a replica may lack rows that the primary's versions include. */
+  /** Database from which the whole call reads. A replica may lack rows that the primary's versions include, so the two are not mixed. */
   readonly source: Reading
   readonly versions: PartitionVersions
   readonly model: string | undefined
@@ -274,8 +276,8 @@ const clear = ({ index }: Held, { ids }: Part): void => {
 }
 
 /**
- * Reads the rows written or erased since the version of a partition; since 0, all rows. Fails with `unsupported` if another analyzer has
- * rebuilt the index; a rebuild increments all versions.
+ * Reads the rows that were written or erased since the version of a partition; if this is 0, all rows. Fails with `unsupported` if the
+ * stored index was rebuilt with another analyzer. A rebuild increments all versions.
  */
 const follow = (
   { query }: Reading,
@@ -293,19 +295,19 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // a single statement, since entries of `memory_gone` are complete only above the floor read with them
+      // a single statement, since `memory_gone` is complete only above the floor (lowest version kept) that is read with it
       const gone = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
          WHERE p.tenant = ? AND p.partition = ?`,
         [part.version, text(tenant), partition]
       )
-      // the partition is older than the floor, or the index was rebuilt
+      // erased ids below the floor are unknown, so the partition is read completely
       if (Number(gone[0]?.[0] ?? Infinity) > part.version) part.version = 0
-      // erasures first, since an erased id may have been put again, in this or another partition
+      // erasures come first, since an erased id may have been written again, in this or another partition
       else for (const [, id] of gone) if (id !== null && part.ids.delete(idOf(id))) one.index.remove(idOf(id))
     }
-    if (part.version === 0) clear(one, part) // also removes the rows of an earlier read that failed halfway
+    if (part.version === 0) clear(one, part) // also removes rows of an earlier read that failed halfway
     let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(
@@ -332,10 +334,10 @@ const follow = (
     }
   })
 
-/** Adds a row to a partition; the empty entry of a tombstone removes it. */
+/** Adds a row to a partition. An empty entry, which stands for a tombstone, removes the row. */
 const take = (one: Held, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && one.index.has(id)) {
-    // the record moved from the other partition to this one, or, if these rows are older, the other way; so that partition is read again
+    // the record has moved between this partition and another one; which of the rows is newer is unknown, so the other one is read again
     for (const other of one.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
@@ -343,12 +345,12 @@ const take = (one: Held, part: Part, id: MemoryId, entry: string, version: numbe
     one.index.remove(id)
     return
   }
-  part.ids.add(one.index.add(entry, version)) // `add` returns the id as the index stores it, to keep only one string in memory
+  part.ids.add(one.index.add(entry, version)) // `add` returns the id as the index stores it, so that memory contains only one string
   one.added++
 }
 
 /**
- * Reads the vectors of a model for the records that have none here, if any may have been added. Only one fiber at a time does this for a
+ * Reads the vectors of a model for the records in the index that have none, if any may have been added. The caller holds the lock of the
  * model, so that no vector is read twice.
  */
 const followModel = (
@@ -364,7 +366,7 @@ const followModel = (
       const { added } = one
       const known = one.models.get(model)
       if (known !== undefined && known.version >= now.version && known.added === added) return
-      // another fiber, or a replica, may have read an older version than the cached one
+      // another fiber may have read a newer version, or this one may come from a replica that lags behind
       const { dimensions, version } = known === undefined || now.version > known.version ? now : known
       if (index.dimensions(model) !== dimensions) index.detach(model)
       const lacking = dimensions === 0 ? [] : index.lacking(model, dimensions)
@@ -385,5 +387,5 @@ const followModel = (
     }
   })
 
-/** Number of vectors that are read between two pauses: half a MB with 512 dimensions. */
+/** Number of vectors that are read before yielding to the event loop: half a MB with 512 dimensions. */
 const vectorsAtATime = 250

@@ -1,4 +1,6 @@
-/** Makes statements that insert rows: a single row with a parameter per value, which is fastest, several rows with a JSON array. */
+/**
+ * Makes statements that insert rows. A single row gets a parameter per value, which is fastest; several rows are sent as one JSON array.
+ */
 import { atATime, each, type Parameter } from "./Database.ts"
 
 /** A statement with its parameters. */
@@ -12,7 +14,7 @@ export interface Options {
   readonly table: string
   /** The columns other than `tenant`, with the types of their cells. */
   readonly columns: Readonly<Record<string, "text" | "integer" | "number">>
-  /** Columns without a cell, each with the SQL expression of its value. Default: none. */
+  /** SQL expressions of columns whose value is not in the row's cells. Default: none. */
   readonly set?: Readonly<Record<string, string>> | undefined
   /** SQL after `ON CONFLICT`. Default: inserting an existing row is an error. */
   readonly conflict?: string | undefined
@@ -32,7 +34,7 @@ export const insert = (
       ? `e.value->>${n}`
       : `CAST(e.value->>${n} AS ${type === "integer" ? "integer" : "double precision"})`
   )
-  // SQLite would parse ON CONFLICT without a WHERE before it as the condition of a join
+  // `WHERE true`, since SQLite would otherwise parse ON CONFLICT as the condition of a join
   const many = `${into} SELECT ?, ${expressions}${cells.join(", ")} FROM {each} AS e WHERE true${end}`
   return (tenant, rows) => {
     const [first] = rows

@@ -1,6 +1,4 @@
-/**
- * The rows of a SQL store: converts records to columns and back; reads rows by id, name and page, and those that are due for compaction.
- */
+/** The rows of a SQL store: converts records to columns and back. Reads rows by id, by name, by page, and for compaction. */
 import * as Effect from "effect/Effect"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -30,8 +28,8 @@ import {
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Returns the partition of a scope, which is the unit that an index reads: all scopes with the same user, or, without a user, the same
- * agent, and so on.
+ * Returns the partition of a scope. A partition is the unit that an index caches: all scopes with the same user, or, without a user, the
+ * same agent, and so on in the order of the scope's ids.
  */
 export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
   if (scope === MemoryScope.Global) return MemoryScope.Global
@@ -49,7 +47,7 @@ type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether the JSON of a row has the fields that the library reads without a check; a damaged row may lack some. */
+/** Whether the JSON of a row has the fields that the library reads without checking them again. A damaged row may lack some. */
 const isRecord = (json: Partial<Fields> | null): json is Fields =>
   json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
   typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
@@ -81,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. Calls `seen` for each, with the version of its partition at the write, and the length of its JSON. */
+/** Reads rows by id, in any order. Calls `seen` with each row, its partition's version at the write, and the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -115,7 +113,7 @@ export const vectorsOf = (
 ): Io<ReadonlyMap<string, Float32Array>> =>
   Effect.flatMap(
     inBatches(Array.from(new Set(hashes)), (batch) =>
-      // one lookup per hash: without statistics, the planner underestimates the vectors of a model, and would scan them all
+      // one lookup per hash, since a planner without statistics underestimates the number of a model's vectors, and would scan all of them
       query(
         `SELECT e.value->>0, (SELECT {vector} FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
          FROM {each} AS e`,
@@ -137,7 +135,7 @@ export const vectorsOf = (
       })
   )
 
-/** Decodes a vector from hexadecimal digits. `Buffer`, which both drivers need anyway, is five times as fast as a loop. */
+/** Decodes a vector from hexadecimal digits. Uses `Buffer`, which both drivers need anyway, since it is five times as fast as a loop. */
 const vectorOf = (digits: string): Float32Array => {
   const bytes = new ArrayBuffer(digits.length / 2)
   Buffer.from(bytes).write(digits, "hex")
@@ -159,10 +157,10 @@ export const revisions = (query: Query, tenant: string, id: MemoryId, limit: num
 
 /** The rows that a batch depends on, read in one statement. */
 export interface Gathered {
-  /** Fingerprint of the analyzer that made the index. */
+  /** The rows that a batch depends on. */
   readonly analyzer: string
   readonly rows: ReadonlyMap<MemoryId, Stored>
-  /** Rows, without tombstones, that have one of the dedupe keys. */
+  /** Rows, other than tombstones, that have one of the dedupe keys. */
   readonly holders: ReadonlyArray<Stored>
 }
 
@@ -196,7 +194,7 @@ export const gather = (
     return { analyzer, rows, holders }
   })
 
-/** Returns visible records that pass the filter and have one of the names in a role: `n` for own names, `r` for names referred to. */
+/** Returns visible records that pass the filter and have a name (`role` is `n`) or refer to it (`role` is `r`), for any of the names. */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",
@@ -219,7 +217,7 @@ export const byName = (
     return within(sight, asked, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
   })
 
-/** Returns the key of a name: a hash, since a name can be as long as a summary. */
+/** Returns the key of a name in the table of names. A hash, since a name can be as long as a summary. */
 export const nameKey = (name: string): string => sha256(name).slice(0, 32)
 
 /** A SQL condition on `memory_records`, with its parameters. */
@@ -228,7 +226,7 @@ interface Condition {
   readonly parameters: ReadonlyArray<Parameter>
 }
 
-/** Returns the conditions of a page, if possible one per visible scope. Each can be answered in the order of an index. */
+/** Returns the conditions of a page's rows. There is one per visible scope where possible, so that an index returns its rows in order. */
 const partsOf = (query: Query, sight: Viewer.Sight, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = sight
   const forgotten = isTrash ? 1 : 0
@@ -266,7 +264,7 @@ const columns = {
   actorId: "actor_id"
 }
 
-/** Returns the condition that a scope has all of these ids. */
+/** Returns the SQL condition that a scope has all of these ids. */
 export const having = (ids: MemoryScope.Ids): Condition => {
   const asked = MemoryScope.fields.filter((field) => ids[field] !== undefined)
   return {
@@ -275,17 +273,17 @@ export const having = (ids: MemoryScope.Ids): Condition => {
   }
 }
 
-/** Returns the ids of a scope as the cells of their columns. */
+/** Returns the ids of a scope as cells, one for each column. */
 export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string | null> =>
   MemoryScope.fields.map((field) => {
     const id = scope === MemoryScope.Global ? undefined : scope[field]
     return id === undefined ? null : text(id.normalize("NFC"))
   })
 
-/** Largest number of rows per statement; reached if the filter rejects most rows. */
+/** Largest number of rows per statement. Reached if the filter rejects most rows. */
 const most = 1_000
 
-/** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: the rows up to the last record. */
+/** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: the rows up to the last one. */
 export const page = (
   { query }: Reading,
   sight: Viewer.Sight,
@@ -320,7 +318,7 @@ const rowsAfter = (
   after: Position | undefined,
   limit: number
 ): Io<ReadonlyArray<Row>> => {
-  // `recency <= ?` is redundant, but lets the database start in the index; with the second condition alone it scans from the beginning
+  // `recency <= ?` follows from the second condition, but without it the database scans the index from its beginning
   const beyond = after === undefined ? "" : " AND recency <= ? AND (recency < ? OR id > ?)"
   const position = after === undefined ? [] : [after.recency, after.recency, after.id]
   const unexpired = now === -Infinity ? "" : " AND (expires_at IS NULL OR expires_at > ?)"
@@ -342,7 +340,7 @@ const rowsAfter = (
     )
 }
 
-/** SQL for the time 0. A bare 0 would be an integer, to which PostgreSQL cannot compare today's times. */
+/** SQL for the time 0. PostgreSQL would read a bare 0 as an integer, a type too small for today's times. */
 const never = "CAST(0 AS double precision)"
 
 /** Returns up to `limit` rows that compaction may erase, ordered by time, starting after `after`. `trash` is in milliseconds. */
@@ -352,7 +350,7 @@ export const due = (
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** Reads the rows that are due at the time `at`, which equals `key` (an indexed column) plus `offset` milliseconds. */
+  /** Reads the rows that are due at the time `at`, a SQL expression equal to the indexed column `key` plus `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(

@@ -1,8 +1,9 @@
 /**
- * An engine over a SQL database, which stores the rows and their index terms; a process caches the indexes that it searched recently.
+ * An engine over a SQL database, which stores the rows and their index terms. Each process caches the indexes that it searched recently.
  *
- * A write is one transaction. It locks the rows that it needs, even ids without a row, and the versions of the partitions that it writes.
- * So batches of different users do not wait for each other if the database supports several writers.
+ * A write is one transaction. It locks the rows that it needs, even ids without a row, and the versions of the partitions that it writes (a
+ * partition is the rows of one user, or of one agent: see `Rows.partitionOf`). So batches of different users do not wait for each other, if
+ * the database supports several writers.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -30,12 +31,12 @@ import * as VectorTable from "./VectorTable.ts"
 export interface Options {
   /** Shortest time for which a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
-  /** Time between two polls for writes of other processes, while there are listeners. Default 500 ms. */
+  /** Time between two polls for writes of other processes, while any stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Estimated size in bytes of the indexes that this process caches: 1,000 for a record, and 1.2 for each dimension of its vector. A search
-   * over more records exceeds the limit until a later search evicts them. Recently read texts take up to an eighth of it in addition.
-   * Default 80 MB.
+   * Size in bytes of the indexes that this process caches, estimated as 1,000 for a record and 1.2 for each dimension of its vector. A
+   * search over more records exceeds the limit, and a later search evicts them. Recently read texts take up to an eighth of the limit in
+   * addition. Default 80 MB.
    */
   readonly cacheSize?: number | undefined
 }
@@ -51,7 +52,7 @@ interface Context {
   readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
-/** Creates the tables if missing, and makes an engine over them. Its errors call it `name`. */
+/** Creates the tables if missing, and makes an engine over them. `name` is used in its errors. */
 export const make = (
   name: string,
   database: Database,
@@ -115,7 +116,7 @@ const names = (query: Query, sql: string, parameters: ReadonlyArray<string>): St
     Effect.map(query(sql, parameters), (rows) => rows.map(([tenant]) => fromText(String(tenant))))
   )
 
-/** Stores the analyzer's fingerprint if the store has no rows yet, and returns the secret. */
+/** Stores the analyzer's fingerprint if the store has no rows yet, and returns the store's secret. */
 const begun = (query: Query, { analyzer }: Context): Io<string | undefined> =>
   Effect.gen(function*() {
     const [row] = yield* query("SELECT 1 FROM memory_records LIMIT 1")
@@ -139,7 +140,7 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
           }
           return { answer, found, writes, isQuiet }
         }),
-      // published as part of the commit, so that an interruption of the caller cannot prevent it
+      // publishes as part of the commit, so that an interruption of the caller cannot prevent it
       ({ found, isQuiet, writes }) =>
         isQuiet || writes.length === 0
           ? Effect.void
@@ -178,10 +179,10 @@ const foundIn = (
     }
   })
 
-/** Number of rows that are read and indexed at a time. */
+/** Number of rows that are read and indexed in one batch. */
 const reindexed = 200
 
-/** Replaces the terms of every row by those of the configured analyzer. */
+/** Replaces the stored terms of every row by those of the configured analyzer. */
 const reindex = (database: Database, analyzer: string, entryOf: (stored: Stored) => Entry): Io<void> =>
   database.transaction((query) =>
     Effect.gen(function*() {

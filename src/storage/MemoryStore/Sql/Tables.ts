@@ -98,7 +98,10 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
     })
   })
 
-/** Creates the tables with this secret, or migrates them, in one transaction. Refuses tables of a later release without changing them. */
+/**
+ * Creates the tables and stores the secret, or migrates existing tables, in one transaction. Fails for tables of a later release without
+ * changing them.
+ */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
   database.transaction((query) =>
     Effect.gen(function*() {

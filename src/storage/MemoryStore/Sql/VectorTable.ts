@@ -15,7 +15,7 @@ import { partitionOf, storedOf, vectorsOf } from "./Rows.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Makes the vectors of an engine. */
+/** Makes the vectors of an engine, stored in the tables `memory_vectors` and `memory_models`. */
 export const make = (database: Database, indexes: IndexCache): EngineVectors => {
   const { query } = database
   const places: Places = new Map()
@@ -45,14 +45,14 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
   }
 }
 
-/** Hashes at which the next search for texts without a vector continues, by tenant and model. */
+/** Text hashes at which the next search for texts without a vector continues, by tenant and model. */
 type Places = Map<string, string>
 
-/** Number of entries kept in `Places`; without an entry the search starts at the first hash. */
+/** Number of entries kept in `Places`. Without an entry, a search starts at the first hash. */
 const mostPlaces = 10_000
 
 /**
- * Returns texts that have no vector of a model. Goes once through all hashes of the tenant, starting where the last call stopped, so that a
+ * Returns texts that have no vector of a model. Goes once through all text hashes of the tenant, starting where the last call stopped. So a
  * series of calls, each followed by `attach`, costs as much as one call that finds nothing: two index lookups per row.
  */
 const pending = (
@@ -68,14 +68,14 @@ const pending = (
     const key = `${text(tenant)}\n${text(model)}`
     const start = places.get(key) ?? ""
     places.delete(key)
-    // the expression `forgotten + 0` prevents the use of an index on it: without statistics, a planner would scan all live rows instead of
+    // `forgotten + 0` keeps the planner from using an index on `forgotten`: without statistics, it would scan all live rows instead of
     // looking up the hashes
     const live = "tenant = ? AND forgotten + 0 = 0 AND partition <> ? AND hash"
     const found = new Map<string, Unembedded>()
-    // two ranges: from the start to the last hash, then from the first hash to the start
+    // two ranges: from the last call's hash to the end, then from the beginning to that hash
     for (const [first, end] of start === "" ? [["", ""]] : [[start, ""], ["", start]]) {
       for (let after = first!;;) {
-        // no other conditions and no DISTINCT, which could make a planner sort all hashes instead of reading some in order
+        // no other conditions and no DISTINCT, with which a planner might sort all hashes instead of reading some in order
         const hashes = yield* query(
           `SELECT hash FROM memory_records WHERE tenant = ? AND hash > ?${end === "" ? "" : " AND hash <= ?"}
            ORDER BY hash LIMIT ?`,
@@ -102,7 +102,7 @@ const pending = (
           return Array.from(found.values())
         }
         if (hashes.length < atATime) break
-        after = String(hashes.at(-1)![0]) // a full batch has a last row
+        after = String(hashes.at(-1)![0]) // a batch that is full has a last row
       }
     }
     return Array.from(found.values())
@@ -141,7 +141,7 @@ const attach = (
            ON CONFLICT (tenant, model, hash) DO NOTHING`,
           [text(tenant), text(model), bytes, each(batch.map(([hash], n) => [hash, n * dimensions * 4 + 1]))]
         )
-        // the text may have been erased while its vector was computed
+        // registers texts that were erased while their vectors were computed, so that compaction erases these vectors
         yield* query(
           `INSERT INTO memory_litter (tenant, hash) SELECT ?, e.value->>0 FROM {each} AS e
            WHERE NOT EXISTS (SELECT 1 FROM memory_records AS r WHERE r.tenant = ? AND r.hash = e.value->>0)
@@ -153,7 +153,7 @@ const attach = (
   )
 }
 
-/** Erases the vectors of texts that were edited or erased. Cost: those texts. */
+/** Erases the vectors of texts that were edited or erased. Cost: the number of those texts. */
 export const prune = (database: Database): Io<void> =>
   Effect.gen(function*() {
     for (;;) {
@@ -181,7 +181,7 @@ export const prune = (database: Database): Io<void> =>
     }
   })
 
-/** Makes the use counts of an engine. Rows are written in the order of their ids, to avoid deadlocks between statements. */
+/** Makes the use counts of an engine. Each statement writes rows in the order of their ids, so that two statements cannot deadlock. */
 export const uses = ({ query }: Database): EngineUses => ({
   touch: (tenant, ids, now) =>
     Effect.asVoid(query(

@@ -1,6 +1,6 @@
 /**
- * The reads of a store: by id, by links, by page and by search. They validate the request, and query the engine. The module also has the
- * table of use counts.
+ * The read operations of a store: by id, by links, by page and by search. Each validates the request, and queries the engine. The module
+ * also makes the table of use counts.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -36,7 +36,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface ById {
   readonly engine: Pick<Engine, "read" | "revisions" | "named" | "referring">
 }
-/** The dependencies of lists and searches, with the options of the searcher. */
+/** The dependencies of lists and searches, and the options of search. */
 export interface BySearch extends Searcher.Options {
   /** Name of the store in errors. */
   readonly name: string
@@ -60,7 +60,7 @@ export const get = (
     return rows.map((row) => Option.flatMapNullable(row, (row) => shown(viewer, row, now)))
   })
 
-/** Returns the revisions of a record that the viewer may see, newest first. */
+/** Returns the revisions of a record that the viewer may see, newest first; an empty list if the viewer may not see the record. */
 export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -72,12 +72,15 @@ export const history = (
     const tenant = Viewer.tenantOf(viewer)
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
-    // reads all kept revisions even for a small limit, since finding the record's creation needs them
+    // reads all kept revisions even for a small limit, since the revision that created the record must be found
     const kept = yield* engine.revisions(tenant, id, Math.max(limit, Revision.revisionsKept))
     return visibleRevisions(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
-/** Returns the neighbours of a record. Only records that are visible, live and valid now count, even for the viewer `System`. */
+/**
+ * Returns the neighbours of a record. Ignores records that are invisible, forgotten, expired or not valid now, even for the viewer
+ * `System`.
+ */
 export const links = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -107,16 +110,18 @@ export const links = (
 const live = (row: Option.Option<Stored>): ReadonlyArray<MemoryRecord> =>
   Option.isSome(row) && !row.value.forgotten ? [row.value.record] : []
 
-/** Returns the record of a row that is neither a tombstone nor expired; for the viewer `System` that of any row. */
+/**
+ * Returns the record of a row; `undefined` if the viewer may not see it, or it is forgotten or expired. `System` gets the record of any
+ * row.
+ */
 const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | undefined => {
   if (Viewer.isSystem(viewer)) return row.record
   return Viewer.sees(viewer, row.record.scope) && !row.forgotten && !isExpired(row.record, now) ? row.record : undefined
 }
 
 /**
- * Returns the part of a history that a viewer may see: the revisions since the record was last created. If it had been forgotten and then
- * created anew, the revisions before that stay hidden. If it was forgotten and restored, all revisions are returned, the tombstone
- * included.
+ * Returns the revisions that a viewer may see: those since the record was last created. If the record was forgotten and a new one was
+ * created with its id, revisions before that are hidden. If it was forgotten and restored, all revisions are returned, with the tombstone.
  */
 const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
@@ -124,11 +129,11 @@ const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRec
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
 
-// unknown clauses are errors, since ignoring one would widen the result
+// unknown fields are errors: ignoring a misspelled condition would return more records
 const Filter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
-/** The schema of a query; unknown clauses are errors. */
+/** The schema of a query. Unknown fields are errors. */
 export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = MemoryQuery.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
@@ -143,8 +148,8 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
   })
 
 /**
- * Streams every record that passes the filter, or the trash. Each page starts after the last record of the previous one, so no row is read
- * twice.
+ * Streams every record that passes the filter, or the trash. Each page starts after the last record of the previous one, so no page reads
+ * rows again.
  */
 export const stream = (
   store: BySearch,
@@ -165,8 +170,8 @@ export const stream = (
   }))
 
 /**
- * Streams pages of up to `limit` records, each starting after the last record of the previous page. `first` is the position after which the
- * first page starts; default: the beginning.
+ * Streams pages of up to `limit` records. Each page starts after the last record of the previous one. The first page starts after the
+ * position `first`; default: at the beginning.
  */
 export const pages = (
   page: (after: Retrieval.Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
@@ -187,7 +192,10 @@ export const pages = (
 
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
-/** Returns the best hits. If the query asks for vectors and they cannot be searched, it uses words only, and `failures` has the reason. */
+/**
+ * Returns the best hits. If the query asks for vectors and they cannot be searched, searches by words only, and adds the reason to
+ * `failures`.
+ */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
     const { answerable, failures } = yield* answerableOf(store, "search", viewer, query)
@@ -196,7 +204,7 @@ export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery):
     return failures.length > 0 ? { ...found, failures } : found
   })
 
-/** Returns why a record is not among the hits; `None` if it is. */
+/** Returns why a record is not among the hits; `None` if it is a hit. */
 export const whyNot = (
   store: BySearch,
   viewer: Viewer.Any,
@@ -211,7 +219,10 @@ export const whyNot = (
     return Option.fromNullable(absence)
   })
 
-/** Returns the query in the form that can be answered, and the errors that prevent the form requested. */
+/**
+ * Returns the query that can be answered, and the errors that prevented the query as requested: without vectors it becomes a search by
+ * words.
+ */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {
     const checked = yield* check(op, Query, query)
@@ -223,7 +234,7 @@ const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: Me
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
-/** Returns the reason why vectors cannot be searched, if any. Fails if the vector itself is invalid. */
+/** Returns the reason why the query's vectors cannot be searched; `undefined` if they can. Fails if the vector itself is invalid. */
 const vectorProblem = (
   { engine: { vectors }, name }: BySearch,
   op: string,
@@ -242,10 +253,10 @@ const vectorProblem = (
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
 
-/** Number of records whose use counts are kept; beyond it the least recently used record is dropped. */
+/** Number of records whose use counts are kept in memory. Above it, the least recently used record's count is dropped. */
 const capacity = 100_000
 
-/** The use counts of a store's records: as viewers see them, and as stored. */
+/** The use counts of a store's records. `touch` and `uses` check the viewer, `kept` does not. */
 interface KeptUsage extends Usage {
   readonly kept: Reader["uses"]
 }
@@ -255,7 +266,7 @@ type Get = (
   ids: ReadonlyArray<MemoryId>
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
-/** Makes the table of use counts: the `given` one, that of the engine, or one in memory, which ends with the process. */
+/** Makes the table of use counts: `given`, or the engine's table, or one in memory, which is lost when the process ends. */
 export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
   given !== undefined
     ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
@@ -263,7 +274,7 @@ export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): Kep
     ? inEngine(get, engine.uses)
     : inProcess(get, engine)
 
-/** Uses the table of an engine, which erases the counts of a row together with the row. */
+/** Makes use counts from the table of an engine, which erases the counts of a row together with the row. */
 const inEngine = (get: Get, table: EngineUses): KeptUsage => {
   const { read, touch } = table
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
@@ -279,7 +290,7 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
       Effect.gen(function*() {
         const found = Array.from(new Set(yield* shown(viewer, ids)))
         const known = found.length > 0 ? yield* read(Viewer.tenantOf(viewer), found) : []
-        const uses = new Map(found.map((id, n) => [id, known[n]!])) // the engine returns one for each id
+        const uses = new Map(found.map((id, n) => [id, known[n]!])) // `read` returns one count for each id
         return ids.map((id) => uses.get(id) ?? { count: 0 })
       })
   }
@@ -287,7 +298,7 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, Uses>()
-  // the key includes the scope: the id of an erased record may be used in another scope, whose viewers must not see the old count
+  // the key includes the scope: if an erased record's id is used again in another scope, its viewers must not see the old count
   const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
     (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
@@ -323,7 +334,7 @@ const inProcess = (get: Get, engine: Engine): KeptUsage => {
       read: (tenant, ids) => Effect.map(rows(tenant, ids), (found) => found.map((record) => usesOf(tenant, record))),
       set: (tenant, uses) =>
         Effect.map(rows(tenant, uses.map(([id]) => id)), (found) => {
-          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // `undefined` for ids without a row
+          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // ids without a row are skipped
           trim()
         })
     }

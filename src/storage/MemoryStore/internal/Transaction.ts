@@ -24,30 +24,30 @@ import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../..
 import type { Provenance, Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Revision.ts"
 
-/** The generator of new ids. */
+/** The generator of new record ids. */
 export { type IdGenerator, makeIdGenerator, SharedIdGenerator } from "../../../domain/MemoryId.ts"
 
 /** A batch of validated mutations, each with its id. */
 export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
-  /** Mutations, each with the id of its record: given by the caller, or generated for it. */
+  /** Mutations, each with the id of its record. The caller gave the id, or it was generated. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
-  /** Dedupe keys by index in `mutations`; a draft without a key is never a duplicate. */
+  /** Dedupe keys, by index in `mutations`. A mutation without a key is never a duplicate. */
   readonly keys: ReadonlyArray<string | undefined>
   readonly provenance: Provenance
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
-  /** Whether the store keeps earlier revisions of the id. */
+  /** Whether the store keeps earlier revisions of the record. */
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch. `Taken`: nothing was written, because generated ids were already in use; the batch needs other ids. */
+/** The outcome of a batch. `Taken`: nothing was written, since records have the generated `ids` already; the batch must generate others. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
 
-/** The rows that a batch needs, and the decision what to write. */
+/** The rows that a batch needs, and the function that decides what to write. */
 export interface TransactionPlan {
   readonly needs: Needs
   readonly decide: Decide<Outcome>
@@ -55,7 +55,7 @@ export interface TransactionPlan {
 
 type Result<A> = Either.Either<A, MemoryError.MemoryError>
 
-/** Plans a batch. Pure; the decision may be called any number of times. */
+/** Plans a batch. The function is pure; `decide` may be called any number of times. */
 export const plan = (batch: Batch): TransactionPlan => {
   const { keys, mutations } = batch
   const decide: Decide<Outcome> = (found) => {
@@ -67,7 +67,7 @@ export const plan = (batch: Batch): TransactionPlan => {
     Effect.suspend(() => {
       const decider = makeDecider(batch, found)
       const places = Array.from(mutations.keys())
-      const steps = EventLoop.forEach(places, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // `n` is an index of the batch
+      const steps = EventLoop.forEach(places, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // `n` is an index of `mutations`
       return Effect.zipRight(steps, Effect.suspend(decider.end))
     })
   return {
@@ -80,25 +80,25 @@ export const plan = (batch: Batch): TransactionPlan => {
   }
 }
 
-/** Number of mutations that are validated, and decided, without a pause. */
+/** Number of mutations that are validated, or decided, without yielding to the event loop. */
 const few = 128
 
-/** Work between two pauses, as `sizeOf` counts it: about 2 ms. */
+/** Work between two yields to the event loop, in units of `sizeOf`: about 2 ms. */
 const stretch = 16_384
 
-/** Estimates the work of deciding a mutation, in units of 0.1 µs. */
+/** Estimates the time to decide a mutation, in units of 0.1 µs. */
 const sizeOf = (mutation: MemoryMutation): number => {
   const said = mutation._tag === "Put" ? mutation.draft : mutation._tag === "Update" ? mutation.patch : {}
   return 128 + (said.body?.length ?? 0) / 8 + Payload.sizeOf(said.data ?? null) + Payload.sizeOf(said.metadata ?? null)
 }
 
-/** Returns the dedupe key of a draft, if duplicates of it are to be found. Cost: a hash of the draft. */
+/** Returns the key by which duplicates of a draft are found. None if it has an id, or its kind keeps duplicates. Cost: a hash. */
 const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
     : undefined
 
-/** Whether the mutation puts a draft without an id, so that the batch generates one. */
+/** Whether the mutation puts a draft without an id, so that the batch generates the id. */
 const isMinted = (
   mutation: MemoryMutation
 ): mutation is Extract<MemoryMutation, { readonly _tag: "Put" }> =>
@@ -106,10 +106,10 @@ const isMinted = (
 
 const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new Set(all))
 
-/** Decides mutations one by one. After an error, further steps do nothing. */
+/** Decides mutations one by one. After the first error, further steps do nothing. */
 interface Decider {
   readonly step: (n: number) => void
-  /** Returns the writes after the step of each mutation, or the first error. */
+  /** Returns the writes of all mutations, or the first error. Called after every mutation's step. */
   readonly end: () => Result<Decision<Outcome>>
 }
 
@@ -125,13 +125,13 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const origin = provenance.origin ?? "user"
   const circumstances: Revision.WriteContext = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
-  const replaced = new Map<MemoryId, Array<Stored>>() // rows replaced by this batch since its last purge of the id, oldest first
+  const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced since it last purged the id, oldest first
   const purged = new Set<MemoryId>()
   const held = Revision.makeHolders(found, rows)
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** The first id of a put that a hidden record has. The batch goes on as if the id were free, and fails at its end. */
+  /** Id of the first put whose id a hidden record has. Decided as if the id were free, so that other errors come first. */
   let unusable: MemoryId | undefined
 
   const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)
@@ -159,7 +159,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     return (replaced.get(id)?.findLast(isMeant) ?? kept.find(isMeant))?.record
   }
 
-  /** Returns the context of a write into this scope, with its trust limited by the viewer; instructions keep the trust of their file. */
+  /** Returns the context of a write into this scope. The viewer limits the trust, but not that of instruction files. */
   const into = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
       ? circumstances
@@ -217,7 +217,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     }
     const row = rows.get(id)
     const current = there(row) ? row : undefined
-    // the id of a forgotten row stays reserved for its file, too
+    // a forgotten row of an instruction file also keeps other writers from using its id
     const late = (visible(row) ? writable(row) : undefined) ?? standsAt(id, current, ifRevision)
     if (late) return late
     const isHidden = row !== undefined && !visible(row)
@@ -289,7 +289,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
 
   return {
     step(n) {
-      const [id, mutation] = mutations[n]! // `n` is an index of the batch
+      const [id, mutation] = mutations[n]! // `n` is an index of `mutations`
       refusal ??= decide(id, mutation, keys[n])
     },
     end() {
@@ -316,7 +316,7 @@ export interface Dependencies {
   readonly entryOf: (stored: Stored) => Entry
 }
 
-/** Applies all of a batch, in order, or nothing, in one transaction; repeats it if generated ids are taken. Pauses if the batch is long. */
+/** Applies a batch in order, all or nothing, in one transaction. Generates other ids if records have them already. Yields if it is long. */
 export const apply = (
   { engine, entryOf, kinds, idGenerator, name }: Dependencies,
   op: string,
@@ -338,7 +338,7 @@ export const apply = (
       const minted: Array<MemoryId> = []
       for (const id of ids) {
         minted.push(id ?? (yield* idGenerator.next(tenant)))
-        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // pauses are rarer than above, since generating an id takes little time
+        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // every 4,096 ids, since generating an id takes little time
       }
       const { decide, needs } = plan({
         op,
@@ -356,7 +356,7 @@ export const apply = (
     }
   })
 
-/** Validates a batch; a long one in parts, with pauses. Returns copies, so that the caller cannot change them later. */
+/** Validates a batch, a long one in parts with pauses. Returns copies, so that the caller cannot change them later. */
 const checkedInTurns = (
   op: string,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -384,13 +384,13 @@ const checkedInTurns = (
   )
 }
 
-/** Converts an issue of a part of a batch to one of the whole batch; `start` is the index at which the part starts. */
+/** Converts an issue in a part of a batch to one of the whole batch. `start` is the index of the part's first mutation. */
 const from = (start: number, { message, path: [field, place, ...path] }: SchemaIssue): SchemaIssue => ({
   message,
   path: typeof place === "number" ? [field!, start + place, ...path] : [field!]
 })
 
-/** Returns the mutation with its JSON copied; validation copies everything else. */
+/** Returns the mutation with a copy of its JSON. Validation has copied everything else. */
 const owned = (mutation: MemoryMutation): MemoryMutation =>
   mutation._tag === "Put"
     ? { ...mutation, draft: Payload.owned(mutation.draft) }

@@ -1,6 +1,6 @@
 /**
- * Makes the `Service` of an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks the viewer, counts
- * as activity, and has a span and a duration metric. The module also has `Activity`, by which periodic work waits for calls.
+ * Makes the `Service` of an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks its viewer, counts
+ * as a call in `Activity`, and has a span and a duration metric. Periodic work uses `Activity` to wait for calls of the store.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -31,12 +31,13 @@ import * as Vectors from "../../Vectors.ts"
 import * as Reads from "./Reads.ts"
 import * as Transaction from "./Transaction.ts"
 
-/** Makes a store of primitives. */
+/** Makes a store from primitives. `name` is used in spans, metrics and errors. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { capabilities, ingest, outside, tools, trash, usage } = primitives
     yield* checkTrash(name, trash)
-    const { history: _, ...rest } = capabilities ?? {} // a store has history only if it keeps revisions, whatever its capabilities claim
+    // the store has history only if the backend reads revisions, whatever its capabilities claim
+    const { history: _, ...rest } = capabilities ?? {}
     return yield* make(name, yield* Engine.fromRows(name, primitives), {
       capabilities: rest,
       ingest,
@@ -49,7 +50,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
 const checkTrash = (name: string, trash: Primitives["trash"]) =>
   refuseOptions(`${name}.make`, timeIssues("trash", trash, { least: 0, infinite: true }))
 
-/** Makes a store in memory. */
+/** Makes a store in memory, with its name in spans, metrics and errors `memory`. */
 export const inMemory = (
   { trash }: Pick<Primitives, "trash">
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
@@ -60,7 +61,7 @@ export const inMemory = (
     return yield* make("memory", MemoryEngine.make({ kinds, analyzer, trash }))
   })
 
-/** Makes a store of an engine. Spans, metrics and errors call it `name`. Runs one compaction before it returns. */
+/** Makes a store from an engine. `name` is used in spans, metrics and errors. Runs one compaction before it returns. */
 export const make = (
   name: string,
   engine: Engine.Engine,
@@ -150,7 +151,7 @@ export const make = (
     return service
   })
 
-/** Makes the write operations of a store from a function that applies a batch. `op` names the operation in errors. */
+/** Makes the write operations of a store from a function that applies a batch of mutations. `op` is the operation's name in errors. */
 export const writes = (
   batch: (
     op: "apply" | "put" | "update" | "forget",
@@ -170,7 +171,7 @@ export const writes = (
   update: (viewer, id, patch, { ifRevision } = {}) =>
     Effect.map(
       batch("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]),
-      ([applied]) => applied!.record! // one mutation has one result, and an update has a record
+      ([applied]) => applied!.record! // one mutation has one result, and the result of an update has a record
     ),
   forget: (viewer, ids, { purge } = {}) =>
     Effect.map(
@@ -181,7 +182,7 @@ export const writes = (
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // every put has a record
 
-/** Fails if another analyzer built the engine's index, because its terms would not match those of queries. */
+/** Fails if the engine's index was made by another analyzer, since its terms would not match those of queries. */
 const madeBy = (
   name: string,
   engine: Engine.Engine,
@@ -195,13 +196,13 @@ const madeBy = (
         message: `${name}: its index was made by another analyzer. Provide that one, or run MemoryStore.reindex`
       }))
 
-/** Rebuilds the index of an engine with the configured analyzer. Nothing else may use the engine meanwhile. */
+/** Rebuilds the index of an engine with the configured analyzer. Nothing else may use the engine at the same time. */
 export const reindex = (engine: Engine.Engine): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(Analyzer.Analyzer, (analyzer) => engine.reindex(fingerprint(analyzer.index), entryOf(analyzer)))
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
-/** Makes the function that adds a span and a duration metric to an operation. The metric of each operation is cached. */
+/** Makes a function that adds a span and a duration metric to an operation. The metrics are cached by operation. */
 const observer = (name: string) => {
   const durations = new Map<string, typeof duration>()
   return <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> => {
@@ -212,10 +213,10 @@ const observer = (name: string) => {
   }
 }
 
-/** Options that turn stack traces off: they would show only the library's own code, and cost more than the rest of the span. */
+/** Options that turn stack traces off. They would show only the library's own code, and cost more than the rest of the span. */
 const untraced = { captureStackTrace: false }
 
-/** Returns the secret for signatures. All processes that share a store or reopen it need the same one. */
+/** Returns the secret of `sign`. Processes that share a store or open it again need the same secret, so such an engine must provide one. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
@@ -244,7 +245,7 @@ const readerOf = (
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 
-/** Wraps the vectors of a store: validates the tenant of each call, and normalises it to NFC, the form used as a key. */
+/** Wraps the vectors of a store. Validates the tenant of each call, and normalises it to NFC, the form in which tenants are stored. */
 const vectorsOf = (
   { attach, models, pending, read }: Vectors.Vectors,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
@@ -264,25 +265,25 @@ const vectorsOf = (
 }
 
 /**
- * The activity of a store, for which periodic work waits, so that it does not run by the clock alone.
+ * The activity of a store: the number of calls, and the time of the next expiry.
  *
- * Without calls and without records that expire, periodic work sleeps. After a long sleep of the machine or of a test's clock, the work of
- * all missed hours runs once.
+ * Periodic work waits for one of them instead of running by the clock alone. Without calls and without records that expire, it never runs.
+ * After a long sleep of the machine or of a test's clock, it runs once for all missed hours.
  */
 export interface Activity {
   /**
-   * Waits until the number of calls differs from `known`, and returns the number; returns at once if it already differs. `compact`, `sign`,
-   * `changes` and `tenantsWith` do not count as calls.
+   * Waits until the number of calls differs from `known`, and returns the number. Returns at once if it differs already. Calls of
+   * `compact`, `sign`, `changes` and `tenantsWith` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
-  /** Earliest time at which a row may be erased, as of the last compaction, in epoch milliseconds; `Infinity` if no row may be. */
+  /** Earliest time at which a row may be erased, computed by the last compaction, in epoch milliseconds; `Infinity` if no row may be. */
   readonly nextExpiry: Effect.Effect<number>
 }
 
 /** Returns the number of calls made so far. */
 export const calls = (activity: Activity): Effect.Effect<number> => activity.since(-1)
 
-/** Makes an activity that counts calls: each run of `called` counts one. */
+/** Makes an activity that counts calls. Each run of `called` adds one. */
 export const makeActivity = (nextExpiry: () => number): Activity & { readonly called: Effect.Effect<void> } => {
   let count = 0
   let next: Deferred.Deferred<void> | undefined
@@ -305,8 +306,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities of several stores. `all` is read at the start and again after each call of a store, so that a store added later
- * is included from then on.
+ * Combines the activities of several stores. Reads `all` at the start and again after each call of a store, so that a store that was added
+ * is included from the next call on.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
@@ -328,12 +329,12 @@ export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): 
   }
 }
 
-/** Longest timer of the platform, in milliseconds. */
+/** Longest delay of a timer in JavaScript, in milliseconds: about 24 days. */
 const longest = 2 ** 31 - 1
 
 /**
- * Sleeps until a time in epoch milliseconds; for ever if it is `Infinity`. A timer can sleep for at most 24 days, so several follow each
- * other.
+ * Sleeps until a time in epoch milliseconds; for ever if it is `Infinity`. Uses several timers one after another if the time is more than
+ * 24 days away.
  */
 export const sleepUntil = (time: number): Effect.Effect<void> =>
   time === Infinity
@@ -349,8 +350,8 @@ const checked = <F extends Call>(op: string, call: F): F =>
   ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // has the type of `call`
 
 /**
- * Wraps a store so that each operation fails with `invalid_scope` if the viewer was not made by `Viewer.make`. A plain object could skip
- * the checks of `Viewer.make`, and its fields decide what it sees. `tools` returns none for it.
+ * Wraps a store so that each operation fails with `invalid_scope` if its viewer was not made by `Viewer.make`. A plain object would skip
+ * the checks of `Viewer.make`, although its fields decide what may be read. For such a viewer, `tools` returns no tools.
  */
 export const checkingViewer = (store: Service): Service => ({
   ...store,

@@ -1,4 +1,7 @@
-/** Reads the versions of the partitions that a viewer sees, by which a cached index knows whether it is current. */
+/**
+ * Reads the versions of the partitions that a viewer sees. A cached index compares them with its own to find out which partitions it must
+ * read. A partition is the rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`.
+ */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../../domain/MemoryError.ts"
 import * as MemoryScope from "../../../../domain/MemoryScope.ts"
@@ -8,19 +11,19 @@ import { having, partitionOf } from "../Rows.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The versions of partitions, by name. */
+/** The versions of partitions, by the partition's name. */
 export type Wanted = ReadonlyMap<string, number>
 
 /** The current versions of the visible partitions. */
 export interface PartitionVersions {
   readonly wanted: Wanted
-  /** Value of `Dialect.history`; `undefined` if unknown. */
+  /** Value of `Dialect.history` in the database; `undefined` if unknown. */
   readonly history: string | undefined
-  /** Dimensions and version of the requested model's vectors; dimensions are 0 if there are none. */
+  /** Dimensions and version of the requested model's vectors. The dimensions are 0 if there are none. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
 }
 
-/** Reads the history of the database in a separate statement. */
+/** Reads the value of `Dialect.history` in a separate statement. */
 export const historyOf = ({ query }: Reading, history: string): Io<string | undefined> =>
   history === "NULL"
     ? Effect.succeed(undefined)
@@ -49,7 +52,7 @@ export const versionsOf = (
        LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ? WHERE p.tenant = ? AND `
   const asked = [...model === undefined ? [] : [text(model)], text(tenant)]
   const only = (partitions: ReadonlyArray<string>) =>
-    // PostgreSQL plans a short list in half the time of `{in}`
+    // PostgreSQL plans this form in half the time of `{in}`
     partitions.length > 0 && partitions.length <= 8
       ? query(`${select}p.partition IN (${partitions.map(() => "?").join(", ")})`, [...asked, ...partitions.map(text)])
       : query(`${select}p.partition {in}`, [...asked, keys(partitions)])
@@ -79,5 +82,5 @@ export const versionsOf = (
   }))
 }
 
-/** Returns the first id of a scope's key, which names its partition. */
-const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // the pattern always matches, if only the empty string
+/** Returns the first id of a scope's key, which is the name of the scope's partition. */
+const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches any text, if only its empty start

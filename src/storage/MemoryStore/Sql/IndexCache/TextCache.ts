@@ -1,7 +1,7 @@
 /**
- * Caches records that were read recently, so that a search whose hits were read before reads no texts from the database. The key of an
- * entry includes the version of its partition. A write makes a new version, so entries never become stale; unused entries are evicted when
- * the cache is full.
+ * Caches records that were read recently, so that a search reads no texts from the database if its hits were read before. The key of an
+ * entry includes the version that its partition had when the row was written. A write makes a new version, so no entry becomes stale.
+ * Unused entries are evicted when the cache is full.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
@@ -28,7 +28,7 @@ export class TextCache {
     this.#capacity = capacity
   }
 
-  /** Returns the record that an index has at a version, if cached. */
+  /** Returns the record with the version that an index has of it; `undefined` if it is not cached. */
   get(tenant: string, version: number, { id, scope }: Pick<MemoryRecord, "id" | "scope">): MemoryRecord | undefined {
     const key = keyOf(tenant, version, { id, scope })
     const entry = this.#entries.get(key)
@@ -38,7 +38,7 @@ export class TextCache {
     return entry.record
   }
 
-  /** Adds a record as it was at a version. `length` is the length of its JSON, in UTF-16 units. */
+  /** Adds a record with its version. `length` is the length of the record's JSON, in UTF-16 units. */
   add(tenant: string, version: number, record: MemoryRecord, length: number): void {
     const key = keyOf(tenant, version, record)
     if (this.#entries.has(key)) return
