@@ -90,7 +90,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(again.tags, ["memory_write_failed"])
     }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
 
-  it.effect("gives the same memories for the same script, time and seed", () => {
+  it.effect("the same script of the model, time and seed result in the same memories", () => {
     const once = Effect.gen(function*() {
       const memory = yield* service
       return yield* memory.remember(turns, { scope })
@@ -174,7 +174,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("computes vectors only with `embed: true`; other texts stay pending", () =>
+  it.effect("put and update compute vectors only with `embed: true`; embedMissing computes the others", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -189,7 +189,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(run()))
 
-  it.effect("keeps the record and publishes memory_degraded if the vector cannot be computed", () =>
+  it.effect("put with `embed: true` stores the record and publishes memory_degraded if the vector cannot be computed", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true }))
