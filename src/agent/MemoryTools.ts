@@ -134,7 +134,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
         const name = named ?? (old ? StoreTools.nameOf(old.scope) : fallback)
-        // if the scope's name is unchanged, keep the record's scope; the service decides whether Global may be written
+        // an unchanged scope name keeps the record's scope; the service decides whether Global may be written
         const scope = old && StoreTools.nameOf(old.scope) === name
           ? old.scope
           : name === "global"

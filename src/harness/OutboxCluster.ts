@@ -148,7 +148,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // if the store fails, the counts of the last call
+        Effect.catchAll(() => Effect.sync(() => seen)), // a failing store gives the counts of the last call
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,

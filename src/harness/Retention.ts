@@ -24,7 +24,7 @@ import * as MemoryEvents from "./MemoryEvents.ts"
 
 /** Options of `enforce`. */
 export interface Options {
-  /** If true, nothing is forgotten or published; only the result is computed. Default false. */
+  /** Whether only to compute the result, without forgetting or publishing anything. Default false. */
   readonly dryRun?: boolean | undefined
 }
 

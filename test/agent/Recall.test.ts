@@ -118,16 +118,19 @@ describe("the tool recall", () => {
       assert.strictEqual(yield* reason(call("recall", { scopes: ["session"] })), "invalid_scope")
     }))
 
-  law("an agent's record is found among a hundred records of its runs if only the scope agent is asked for", (call, store) =>
-    Effect.gen(function*() {
-      yield* put(store, [{ body: "the rule on tea" }])
-      yield* TestClock.adjust("1 hour")
-      yield* put(
-        store,
-        Array.from({ length: 100 }, (_, n) => ({ scope: { agentId: "pilot", runId: "run-7" }, body: `tea ${n}` }))
-      )
-      assert.include((yield* call("recall", { scopes: ["agent"], limit: 1 })).text, "the rule on tea")
-    }))
+  law(
+    "an agent's record is found among a hundred records of its runs if only the scope agent is asked for",
+    (call, store) =>
+      Effect.gen(function*() {
+        yield* put(store, [{ body: "the rule on tea" }])
+        yield* TestClock.adjust("1 hour")
+        yield* put(
+          store,
+          Array.from({ length: 100 }, (_, n) => ({ scope: { agentId: "pilot", runId: "run-7" }, body: `tea ${n}` }))
+        )
+        assert.include((yield* call("recall", { scopes: ["agent"], limit: 1 })).text, "the rule on tea")
+      })
+  )
 
   law(
     "a record in a named scope is found among many others for a viewer of reach within, and only that scope's are counted",

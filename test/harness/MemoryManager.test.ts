@@ -426,11 +426,15 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
         discard: true
       })
       yield* flush
-      yield* Effect.forEach(users, (viewer, n) =>
-        Effect.map(MemoryService.as(viewer)(context([Message.user("What is my secret word?")])), ({ ids, text }) => {
-          assert.lengthOf(ids, 1)
-          assert.include(text, secret(n))
-        }), { concurrency: "unbounded", discard: true })
+      yield* Effect.forEach(
+        users,
+        (viewer, n) =>
+          Effect.map(MemoryService.as(viewer)(context([Message.user("What is my secret word?")])), ({ ids, text }) => {
+            assert.lengthOf(ids, 1)
+            assert.include(text, secret(n))
+          }),
+        { concurrency: "unbounded", discard: true }
+      )
     }).pipe(
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.idle("10 minutes") } } } }))
     ))

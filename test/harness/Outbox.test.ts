@@ -244,7 +244,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("after ten failures of a conversation in a row, only every third request is carried out, oldest messages first", () =>
+  it.scoped("only every third request is carried out after ten failures of a conversation in a row, oldest messages first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true

@@ -74,25 +74,28 @@ law(
     })
 )
 
-law("a plan (a stored answer of the model) that another process left is written without a call of the model", (opened) =>
-  Effect.gen(function*() {
-    const store = yield* theStore
-    const first = model()
-    yield* Effect.scoped(Effect.gen(function*() {
-      const fragile = refusing(store, (batch) => writes(batch) ? down : undefined)
-      const outbox = yield* opened(fragile, first, { trigger: never })
-      yield* outbox.append(ada, "s", users("a"))
-      yield* Effect.flip(outbox.flush)
-    }))
-    assert.lengthOf(first.calls, 1)
-    assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
-    const second = model()
-    const outbox = yield* opened(store, second)
-    yield* outbox.flush
-    assert.lengthOf(second.calls, 0)
-    assert.deepStrictEqual(yield* remembered(store), ["a"])
-    assert.deepStrictEqual(yield* rows(store), [])
-  }))
+law(
+  "a plan (a stored answer of the model) that another process left is written without a call of the model",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const first = model()
+      yield* Effect.scoped(Effect.gen(function*() {
+        const fragile = refusing(store, (batch) => writes(batch) ? down : undefined)
+        const outbox = yield* opened(fragile, first, { trigger: never })
+        yield* outbox.append(ada, "s", users("a"))
+        yield* Effect.flip(outbox.flush)
+      }))
+      assert.lengthOf(first.calls, 1)
+      assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+      const second = model()
+      const outbox = yield* opened(store, second)
+      yield* outbox.flush
+      assert.lengthOf(second.calls, 0)
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+      assert.deepStrictEqual(yield* rows(store), [])
+    })
+)
 
 law(
   "messages that another process left are extracted at opening, whatever the trigger, and their sequence numbers are continued",

@@ -178,8 +178,10 @@ describe("MemoryService.remember", () => {
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
-      const waiting = Effect.map(Option.getOrThrow(vectors).pending("default", "hash-256"), (all) =>
-        all.map(({ text }) => text))
+      const waiting = Effect.map(
+        Option.getOrThrow(vectors).pending("default", "hash-256"),
+        (all) => all.map(({ text }) => text)
+      )
       const { record } = yield* memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true })
       yield* memory.put({ scope, kind: "semantic", body: "coffee" })
       assert.deepStrictEqual(yield* waiting, ["coffee"])

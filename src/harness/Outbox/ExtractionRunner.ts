@@ -271,7 +271,7 @@ const read = (
       apply
     })
     yield* inTime(runner, remembered).pipe(
-      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // after the write, only embedding can fail
+      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // only embedding can fail after the write
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })

@@ -107,7 +107,7 @@ export const client = (
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // then the request is sent again, because an owner may have erased it unanswered
+          Effect.timeoutOption("30 seconds"), // sends the request again, because an owner may have erased it unanswered
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),

@@ -112,7 +112,7 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // without user and system messages, begin with the first message that is not a tool result
+    // a thread without user and system messages: begin with the first message that is not a tool result
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })

@@ -121,7 +121,7 @@ export const laws: ReadonlyArray<Law> = [
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
           Stream.runForEach((change) => Effect.zipRight(Queue.offer(heard, change), Deferred.await(reads))),
           Effect.provideService(ChangeFeedCapacity, buffered),
-          Effect.ensuring(Queue.shutdown(heard)), // without it, a test might wait for a subscription that has ended
+          Effect.ensuring(Queue.shutdown(heard)), // a test might otherwise wait for a subscription that has ended
           Effect.forkScoped
         )
         for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {
