@@ -74,7 +74,7 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Checks to make. Default: all. */
   readonly checks?: ReadonlyArray<Check> | undefined
-  /** The model with which `mend` can compute vectors. */
+  /** Name of the embedding model with which `mend` can compute vectors. Default: none. */
   readonly model?: string | undefined
   /** Called with the number of rows read so far. */
   readonly onProgress?: ((rows: number) => Effect.Effect<void>) | undefined

@@ -256,7 +256,7 @@ const filesOf = (root: string) =>
     return files
   })
 
-/** Imports a folder that the vault can open, such as one of drover or deuz. */
+/** Imports a folder that the Markdown store can open, for example one that drover or Deuz wrote. */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
     const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})

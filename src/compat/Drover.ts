@@ -135,7 +135,7 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
   }
   return {
     id: store.name,
-    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one draft, one result
+    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one result per draft
     get: (id) =>
       Effect.map(
         store.get(viewer, [unchecked(id)]),

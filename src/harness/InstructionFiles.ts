@@ -130,7 +130,7 @@ const seed = (
     const files = yield* Effect.flatMap(tree.load, told)
 
     const apply = (mutation: MemoryMutation) =>
-      Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one mutation, one result
+      Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one result per mutation
     const put = (file: InstructionFile) => {
       const draft = draftOf(file, tree.relative(file), project, projectKey)
       const record = known.find(({ id }) => id === draft.id)
@@ -219,11 +219,11 @@ interface Found {
 /** Returns the names after `@` outside of code, each once, at most 1,000. A space within a name is written as backslash and space. */
 const importsOf = (text: string): ReadonlySet<string> => {
   const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
-  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // always captured
+  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
   return new Set(names.slice(0, 1_000))
 }
 
-/** Opens the tree. Fails if the working directory does not exist or lies outside the root. */
+/** Finds the root and returns functions that read the files below it. Fails if `cwd` does not exist or lies outside the root. */
 const openTree = (
   cwd: string,
   config: InstructionFilesConfig,
@@ -241,7 +241,7 @@ const openTree = (
     while (ancestors.length < maxLevels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
       ancestors.push(path.dirname(ancestors.at(-1)!)) // `ancestors` is never empty
     }
-    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // else not the root
+    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // on error: no root
     const root = config.root === undefined
       ? Option.getOrElse(yield* Effect.findFirst(ancestors, hasGit), () => bottom)
       : yield* real(config.root, "the root")

@@ -50,7 +50,7 @@ export const MemoryEvent = Schema.Union(
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
-  /** A record was forgotten because its kind was over its cap. */
+  /** A record was forgotten because its kind had more records than its cap allows. See `Retention`. */
   Schema.TaggedStruct("memory_retired", { ...common, ...entry }),
   Schema.TaggedStruct("memory_denied", {
     ...common,

@@ -247,7 +247,7 @@ const make = (
       put: (draft, { embed = false, ...options } = {}) =>
         operation("put", (viewer) =>
           storeOf(options.origin).put(viewer, [draft], options).pipe(
-            Effect.map(([put]) => put!), // one draft, one result
+            Effect.map(([put]) => put!), // one result per draft
             Effect.tap(({ outcome, record }) => embedded(viewer, embed && outcome !== "duplicate", record))
           )),
       update: (id, patch, { embed = false, ifRevision, origin } = {}) =>
@@ -264,7 +264,7 @@ const make = (
           WritePolicy.forgetAll(store, policy, viewer, filter, options)),
       apply: (mutations, provenance) =>
         operation("apply", (viewer) => storeOf(provenance?.origin).apply(viewer, mutations, provenance)),
-      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one id, one result
+      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one result per id
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
       links: (id) => operation("links", (viewer) => store.links(viewer, id)),

@@ -11,8 +11,8 @@
  *
  * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
  * The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of their appends,
- * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so forgetting
- * in the store is enough.
+ * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so erasing
+ * a person's data in the store is enough.
  *
  * It is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */

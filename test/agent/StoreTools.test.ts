@@ -152,9 +152,9 @@ describe("MemoryTools.makeStores", () => {
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 })
 
-describe("MemoryTools.makeStores with stores that", () => {
+describe("MemoryTools.makeStores and the properties of its stores", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("are read-only makes no add tool for them", () =>
+  it.effect("read-only stores get no add tool", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores with stores that", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("have tools of their own puts these after search and add, in the order of the stores, behind plugins and write limit", () =>
+  it.effect("tools that stores define follow search and add, in the order of the stores, behind plugins and write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores with stores that", () => {
       }
     }))))
 
-  it.effect("deduplicate gets equal entries once and keeps similar ones apart", () =>
+  it.effect("stores that deduplicate keep one of several equal entries, and similar ones apart", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "

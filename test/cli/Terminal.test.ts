@@ -95,7 +95,7 @@ describe("effect-memory on a terminal", () => {
       }
     }))
 
-  it.scopedLive("asks before it erases, and erases nothing after no or no answer", () =>
+  it.scopedLive("a person is asked before an erasure, and nothing is erased if the answer is no or missing", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })

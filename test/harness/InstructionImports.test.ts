@@ -75,7 +75,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("an instruction file that imports itself is loaded once, and an issue names the circle", () =>
+  it.effect("an instruction file that imports itself is loaded once, and an issue reports the cycle", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,

@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("gives a receipt that another viewer cannot undo", () =>
+  it.effect("a receipt cannot be undone by another viewer", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -122,7 +122,7 @@ describe("MemoryService.remember", () => {
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 
-  it.effect("gives a receipt that can be undone from its JSON, in any Unicode form of the viewer's ids", () =>
+  it.effect("a receipt can be undone from its JSON, in any Unicode form of the viewer's ids", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const jose = Viewer.make({ userId: "José" })
@@ -136,7 +136,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("fails for the global scope under globalWrites: deny, and a receipt cannot restore a global record", () =>
+  it.effect("the scope Global is refused under globalWrites: deny, and undoing a receipt cannot restore a Global record", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

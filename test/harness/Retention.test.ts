@@ -150,7 +150,7 @@ describe("Retention", () => {
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
   })
 
-  it.effect("leaves a thousand of a thousand and one episodes", () =>
+  it.effect("a thousand of a thousand and one episodes are kept, as the default cap says", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(

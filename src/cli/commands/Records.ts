@@ -72,7 +72,7 @@ export const remember = make({
         ...Filters.field("importance", options.importance)
       }])
       yield* print(shared, Remembered, put!, ({ outcome, record }, { paint }) =>
-        // one draft, one result
+        // one result per draft
         `${outcome}  ${paint("cyan", record.id)}`)
     }).pipe(Effect.provide(StoreAddress.layer(shared.store, { create: true })))
 })

@@ -171,7 +171,7 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 
 /** The memory of procedures. */
 export interface IProceduralMemory {
-  /** Stores a procedure with no executions. */
+  /** Stores a procedure; its counts of executions start at 0. */
   storeProcedure(procedure: Procedure): Promise<void>
   /** Returns the procedures of which a trigger phrase occurs in the context, most successful first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>

@@ -135,7 +135,7 @@ export const readName = (record: MemoryRecord): SignedName | undefined =>
     : Option.getOrUndefined(Option.flatMap(Schema.decodeUnknownOption(Data)(record.data), (data) =>
       data.row !== "session" ? Option.none() : Option.some({ purpose: kind, text: keyOf(data), names: ["session"] })))
 
-/** Drafts the rows of a batch. */
+/** Makes drafts of the rows of a batch. */
 export const messageDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -146,7 +146,7 @@ export const messageDrafts = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
   )
 
-/** Drafts the rows of a plan. Reuses the row ids of the plan that it replaces; derives ids only for additional rows. */
+/** Makes drafts of the rows of a plan. Reuses the row ids of the plan that it replaces, and derives ids only for additional rows. */
 export const planDrafts = (
   key: ConversationKey,
   idOf: Ids,

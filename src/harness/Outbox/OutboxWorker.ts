@@ -91,7 +91,7 @@ export const make = (
         Effect.interruptible,
         Effect.forkIn(scope),
         Effect.asVoid,
-        Effect.uninterruptible // else `isWorking` might stay true without a fiber
+        Effect.uninterruptible // otherwise an interruption could leave `isWorking` true without a fiber
       )
     const worker: OutboxWorker = {
       viewer: key.viewer,

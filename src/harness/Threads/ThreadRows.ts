@@ -276,7 +276,7 @@ export const messages = (
         Effect.map(
           Effect.mapError(
             Schema.decode(StoredJson)(found.map(({ record }) => record.body).join("")),
-            (cause) => corrupt(found[0]!.record.id, cause) // not empty
+            (cause) => corrupt(found[0]!.record.id, cause) // `found` is not empty
           ),
           (stored) => ({ ...stored, sequence, ids: found.map(({ record }) => record.id) })
         )
