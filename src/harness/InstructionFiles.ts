@@ -241,7 +241,7 @@ const openTree = (
     while (ancestors.length < maxLevels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
       ancestors.push(path.dirname(ancestors.at(-1)!)) // `ancestors` is never empty
     }
-    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // on error: no root
+    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // an error: no root
     const root = config.root === undefined
       ? Option.getOrElse(yield* Effect.findFirst(ancestors, hasGit), () => bottom)
       : yield* real(config.root, "the root")
