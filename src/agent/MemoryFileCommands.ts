@@ -3,11 +3,11 @@
  * under `/memories`.
  *
  * A file is a record of kind `file` in the scope of `Viewer.subjectOf`, so files are searched, versioned, forgotten and restored like other
- * memories, and no path leads to a disk. A path outside `/memories` fails with `path_escape`. Answers and errors have the documented texts
- * of the tool.
+ * memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. Answers and errors have the texts that
+ * Anthropic documents for the tool.
  *
- * An edit is matched against the text that the model was shown, which has no invisible characters; such characters stay in the record
- * wherever the edit does not replace the text around them.
+ * An edit is matched against the text as shown to the model, without invisible characters; the record keeps such characters where the edit
+ * does not replace the text around them.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,7 +43,7 @@ import { pathOf, root } from "./MemoryFileCommands/FilePath.ts"
 /** The kind of the records that are files. */
 export const kind = "file"
 
-/** The definition with which a request to Anthropic's API declares the tool; the API knows its parameters. */
+/** Declares the tool in a request to Anthropic's API, which knows the tool's parameters. */
 export const anthropicTool = { type: "memory_20250818", name: "memory" } as const
 
 const commands = ["view", "create", "str_replace", "insert", "delete", "rename"] as const
@@ -73,8 +73,8 @@ const Input = Schema.Struct({
 type Input = typeof Input.Type
 
 /**
- * Makes the tool `memory`, guarded by the plugins; none with `enabled: false`. `view` does not count as a write. A viewer without ids
- * writes to Global, which the spec allows only by `sharedWrites`.
+ * Makes the tool `memory`, guarded by the plugins; returns no tool if the spec has `enabled: false`. The command `view` does not count as a
+ * write. A viewer without ids writes to Global, which the spec allows only by `sharedWrites`.
  */
 export const make = (
   viewer: Viewer
@@ -300,7 +300,7 @@ const rename = (files: Files, from: string, to: string): Answer =>
 
 const forgetting = ({ id, revision }: MemoryRecord): MemoryMutation => ({ _tag: "Forget", id, ifRevision: revision })
 
-/** Fails if a directory above the path is itself a file. */
+/** Fails with `conflict` if a directory above the path is itself a file. */
 const outsideOfFiles = (files: Files, path: string) =>
   Effect.gen(function*() {
     const names = path.split("/")
@@ -310,7 +310,7 @@ const outsideOfFiles = (files: Files, path: string) =>
     }
   })
 
-/** Returns the file at the path or, if it is a directory, all files in it. */
+/** Returns the file at the path or, if the path is a directory, all files below it. */
 const moved = (files: Files, path: string) =>
   Effect.flatMap(
     fileAt(files, path),
@@ -331,7 +331,7 @@ const fileAt = ({ memory, scope }: Files, path: string) =>
     )
   )
 
-/** Returns the files of a directory at any depth. Cost: reads all files of the viewer. */
+/** Returns the files below a directory, at any depth. Cost: reads all files of the viewer. */
 const filesBelow = ({ memory, scope }: Files, path: string) =>
   Effect.gen(function*() {
     const found: Array<{ readonly path: string; readonly record: MemoryRecord }> = []

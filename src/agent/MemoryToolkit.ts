@@ -1,6 +1,6 @@
 /**
- * Adapters for @effect/ai, exported as `effect-memory/ai`: the memory tools as a Toolkit, and the models of @effect/ai as `Completion` and
- * `Embedder`. It is a module by itself, since @effect/ai is an optional peer dependency.
+ * Adapters for @effect/ai, exported as `effect-memory/ai`: the memory tools as a Toolkit, and models of @effect/ai as `Completion` and
+ * `Embedder`. They have a module of their own because @effect/ai is an optional peer dependency.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -42,7 +42,10 @@ import * as ThreadTools from "./ThreadTools.ts"
 
 export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
-/** A memory tool as a tool of @effect/ai: it accepts any parameters and returns the text for the model. */
+/**
+ * A memory tool as a tool of @effect/ai. Its type accepts any parameters, since the tool validates them itself; it returns text for the
+ * model.
+ */
 export type AiTool = Tool.Tool<string, {
   readonly parameters: Schema.Struct<{}>
   readonly success: typeof Schema.String
@@ -51,8 +54,8 @@ export type AiTool = Tool.Tool<string, {
 }>
 
 /**
- * Makes a toolkit of memory tools. The model is given each result as its `text`. Failures, wrong arguments included, are returned to the
- * model as results, so that the turn goes on.
+ * Makes a toolkit of memory tools. The model receives the `text` of each result. Failures, also those for wrong arguments, are returned to
+ * the model as results, so that the turn goes on.
  */
 export const make = (
   tools: ReadonlyArray<MemoryTool.MemoryTool>
@@ -66,13 +69,13 @@ export const make = (
 }
 
 /**
- * Makes a Schema that accepts every value, since an error of @effect/ai's own validation would end the turn. The tool itself validates its
- * parameters and reports what is wrong.
+ * Makes a Schema that accepts every value, because an error of @effect/ai's own validation would end the turn. The tool itself validates
+ * its parameters and reports what is wrong.
  */
 const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
   Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only its JSON schema and its type are used
 
-/** A tool with typed parameters. Failures, wrong parameters included, are returned to the model as results. */
+/** A tool with typed parameters. Failures, also those for wrong parameters, are returned to the model as results. */
 export type ToolOf<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
   readonly parameters: Schema.Struct<Fields>
   readonly success: typeof Schema.String
@@ -98,18 +101,18 @@ const declared = <const Name extends string, Fields extends Schema.Struct.Fields
 const { forget, recall, remember } = MemoryTools.declarations
 
 /**
- * The tools `remember` and `recall` as a toolkit of @effect/ai, to be combined with others by `Toolkit.merge`; `layer` handles them. Each
- * call checks which scopes its viewer may write. Errors in the parameters are returned to the model as results.
+ * The tools `remember` and `recall` as a toolkit of @effect/ai, to be combined with others by `Toolkit.merge`; `layer` handles their calls.
+ * Each call checks which scopes its viewer may write. Errors in the parameters are returned to the model as results.
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** The tools of `toolkit` and `forget`, which fails with `unsupported` unless the spec says `allowForget`. */
+/** The tools of `toolkit`, and `forget`, whose calls fail with `unsupported` unless the spec has `allowForget: true`. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
- * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts for the viewer that
- * `MemoryService.as` provides around the place where the call is handled. A call without a viewer fails with `not_owned`, which the model
- * is shown, and publishes a `memory_viewer_missing` event.
+ * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts on behalf of the
+ * viewer that `MemoryService.as` provides where the call is handled. A call without a viewer fails with `not_owned`, which is returned to
+ * the model, and publishes a `memory_viewer_missing` event.
  */
 export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
@@ -133,14 +136,14 @@ export const layer: Layer.Layer<
 
 /**
  * The tool `search_thread` as a toolkit of @effect/ai, to be merged with others. With it the model searches the conversation that it takes
- * part in, including messages that are no longer in its window. `layerThread` handles its calls.
+ * part in, including messages too old to be in its prompt. `layerThread` handles its calls.
  */
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
 /**
- * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the `chat` from which the model calls it, for
- * the viewer that `MemoryService.as` provides there. A call without a viewer fails as with `layer`, and a call outside of a `chat` with
- * `unsupported`.
+ * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the `chat` in which the model made the call,
+ * on behalf of the viewer that `MemoryService.as` provides there. A call without a viewer fails with `not_owned`, and a call outside of a
+ * `chat` with `unsupported`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -162,7 +165,7 @@ export const layerThread: Layer.Layer<
   }).pipe(withoutCaller)
 )
 
-/** Makes the handler of a tool. Each call uses the tool of this name that is made for the viewer of the call. */
+/** Makes the handler of a tool. Each call makes the tools for its own viewer and calls the one of this name. */
 function handler(
   memory: MemoryService.Service,
   name: string,
@@ -184,22 +187,22 @@ function handler(
 }
 
 /**
- * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context, and would otherwise use them
- * in every call that provides none.
+ * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context, and would use its viewer and
+ * thread in every call that provides none.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
     self,
     (context: Context.Context<R>) =>
       Context.omit(MemoryService.CurrentViewer, CurrentThread)(
-        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // a caller may provide them
+        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // a caller may provide both
       ) as Context.Context<R>
   ) // `R` contains neither
 }
 
 /**
- * Provides a `Completion` that returns the text of the model's answer. Every failure becomes `model`, with its cause kept for logs. The
- * name is that of the provider, if the model reports it.
+ * Provides a `Completion` that returns the text of the model's answer. Every failure has the reason `model`, and the original error as
+ * `cause`. The name is the provider's if the model reports it, else `language-model`.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -217,8 +220,8 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
 )
 
 /**
- * Provides an `Embedder` over an embedding model. Name and dimensions are stored with vectors, and must be given, since @effect/ai does not
- * report them; it has no notion of an embedding's purpose either.
+ * Provides an `Embedder` over an embedding model. The model's name and dimensions are stored with vectors and must be given, since
+ * @effect/ai does not report them. It does not distinguish embeddings of queries from those of documents.
  */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }
@@ -266,15 +269,15 @@ const injected = (otherwise: Option.Option<Viewer>) =>
 
 /**
  * Wraps the `LanguageModel` that is provided to this layer: adds to each call the memories that `MemoryService.context` finds for its
- * prompt, at the end of the last user message. Everything before them stays byte for byte the same, so a provider's prompt cache still
+ * prompt, at the end of the last user message. The prompt before them stays byte for byte the same, so a provider's prompt cache still
  * matches. They are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If nothing is found,
  * the prompt is unchanged.
  *
- * One layer serves many users. It acts for the viewer that `MemoryService.as` provides where the call or the stream is run; wrapping only
- * the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a `memory_viewer_missing` event.
- * Programs with one user can use `layerInjectedFor`.
+ * One layer serves many users: a call acts on behalf of the viewer that `MemoryService.as` provides where the call or the stream is run.
+ * Applying `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
+ * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
  *
- * Provide `layerCompletion` with the original model, not with this one, since prompts of the extraction need no memories.
+ * Provide `layerCompletion` with the original model, not with this one: memories would only lengthen the prompts of extraction.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,
@@ -282,7 +285,9 @@ export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel | MemoryService.MemoryService
 > = injected(Option.none())
 
-/** Works as `layerInjected`, with a default viewer for programs with one user. A call that provides another viewer acts for that one. */
+/**
+ * Works as `layerInjected`, with a default viewer for programs with one user. A call for which another viewer is provided uses that one.
+ */
 export const layerInjectedFor = (
   viewer: Viewer
 ): Layer.Layer<
@@ -302,7 +307,7 @@ const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
   )
 }
 
-/** Converts a prompt; leaves out an empty system message, which some providers reject. */
+/** Converts a prompt to messages; omits an empty system message, which some providers reject. */
 const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [
   ...(system === "" ? [] : [{ role: "system" as const, content: system }]),
   { role: "user", content: user }

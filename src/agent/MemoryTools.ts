@@ -1,7 +1,7 @@
 /**
- * Tools by which a model reads and writes memory, each behind `MemoryService.guard`. `make` makes tools that address memory by scope,
- * `makeRecords` by record id, `makeStores` by the name of a store; `makeThread` those over the messages of the conversation. The harness
- * passes the viewer to them; no argument that a model fills in can name another one.
+ * Tools by which a model reads and writes memory, each wrapped by `MemoryService.guard`. The tools of `make` address memory by scope, those
+ * of `makeRecords` by record id, those of `makeStores` by the name of a store; `makeThread` makes a tool that searches the messages of the
+ * conversation. The harness passes the viewer when it makes the tools; no argument that a model fills in can name another viewer.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -24,7 +24,7 @@ export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
 /**
- * Makes a viewer's tools: `recall`, `remember` if its model may write some scope, `forget` with `allowForget`; none with `enabled: false`.
+ * Makes a viewer's tools: `recall`; `remember` if a model may write some scope; `forget` with `allowForget`. None with `enabled: false`.
  */
 export const make = (
   viewer: Viewer
@@ -39,8 +39,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools that address the records that the viewer sees, by id; none with `enabled: false`. An appended record gets all ids of the
- * viewer as its scope. A viewer without ids appends to Global, which the spec allows only by `sharedWrites`.
+ * Makes tools that address the records that the viewer sees, by id; returns none if the spec has `enabled: false`. A new record gets all
+ * ids of the viewer as its scope. A viewer without ids writes to Global, which the spec allows only by `sharedWrites`.
  */
 export const makeRecords = (
   viewer: Viewer
@@ -52,7 +52,7 @@ export const makeRecords = (
       )
       : [])
 
-// the store also checks against `Summary` and `Tag`, which a JSON Schema cannot express
+// the store validates with `Summary` and `Tag` as well, whose rules a JSON Schema cannot express
 const oneLine = (max: number, description: string) =>
   Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
 const Tags = (description: string) =>
@@ -62,7 +62,7 @@ const whose = "Whose it is, and so who will see it: the narrowest that serves."
 const scopesOf = (names: ReadonlyArray<StoreTools.Name>) =>
   Schema.Array(StoreTools.oneOf(names, "Whose.")).pipe(Schema.maxItems(5)).annotations({ description: "Default: all." })
 
-/** The declarations of the tools of `make` for use before the viewer is known; `make` itself declares only the scopes of its viewer. */
+/** Declarations of the tools of `make`, usable before the viewer is known: they offer all scopes, `make` only the viewer's. */
 export const declarations = {
   remember: {
     name: "remember",
@@ -134,7 +134,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
         const name = named ?? (old ? StoreTools.nameOf(old.scope) : fallback)
-        // a replacement with an unchanged scope name keeps the record's scope; the service decides whether Global may be written
+        // an unchanged scope name keeps the record's scope; the service decides whether Global may be written
         const scope = old && StoreTools.nameOf(old.scope) === name
           ? old.scope
           : name === "global"
@@ -221,7 +221,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces. Fails in the same way whether it does not exist or the viewer does not see it. */
+/** Returns the record that `remember` replaces; fails alike if it does not exist and if the viewer does not see it. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)
@@ -234,7 +234,8 @@ const known = (memory: MemoryService.Service, id: string) =>
   })
 
 /**
- * Returns the fields that a replacement keeps, since the model is not asked for them; `data` only if the kind, and so its Schema, stays.
+ * Returns the fields that a replacement copies from the old record, since the model does not supply them; `data` only if the kind is the
+ * same, because each kind has its own Schema of `data`.
  */
 const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metadata }: MemoryRecord, next: string) => ({
   id,
@@ -246,7 +247,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits best first. Hits of several searches, each of whose best has score 1, come out interleaved. */
+/** Orders hits best first. Hits of several searches come out interleaved, since the best hit of each has score 1. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {
@@ -392,6 +393,6 @@ const viewRecords = (memory: MemoryService.Service, viewer: Viewer) =>
         )
   })
 
-/** Fails in the same way for a record that does not exist and for one that the viewer does not see. */
+/** Fails alike for a record that does not exist and for one that the viewer does not see. */
 const absent = (op: string, id: MemoryId) =>
   MemoryError.make("not_found", { op, id, message: "there is no memory of this id" })

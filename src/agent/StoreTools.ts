@@ -1,6 +1,6 @@
 /**
- * Tools that reach memory by the names of stores: `search_memory`, `add_memory`, and the stores' own tools. The module also defines how
- * tools describe memory to a model: the names of scopes, ids, and the provenance of a record, which is its origin and its trust.
+ * Tools that address memory by the names of stores: `search_memory`, `add_memory`, and tools that stores define themselves. The module also
+ * defines how all tools describe memory to a model: names of scopes, ids, and the provenance of a record, that is, its origin and trust.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -19,17 +19,17 @@ import * as MemoryTool from "../host/MemoryTool.ts"
 
 /** Options of `makeStores`. */
 export interface StoreToolsOptions {
-  /** Names of the stores that the tools use. Default, and `[]`: all. */
+  /** Names of the stores that the tools may use. Default, and `[]`: all. */
   readonly stores?: ReadonlyArray<string> | undefined
   readonly search?:
     | false
     | { readonly name?: string | undefined; readonly description?: string | undefined }
     | undefined
-  /** Options of the tool that adds. Default: no such tool. */
+  /** `true`, or options, for the tool `add_memory`. Default: no such tool. */
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
-    /** Whether a call waits for its writes; `false` writes in the background. Default true. */
+    /** Whether a call waits until its entries are written; `false` writes them in the background. Default true. */
     readonly waitForWrites?: boolean | undefined
   } | undefined
 }
@@ -41,9 +41,9 @@ interface Reachable {
 }
 
 /**
- * Makes `search_memory`, `add_memory`, then the stores' own tools; none if the spec says `enabled: false`. Fails with `not_found` for an
- * unknown store, with `read_only` for `add_memory` without a writable store, and with `invalid_id` for a tool name that is used twice or
- * that the APIs of models do not accept.
+ * Makes `search_memory`, `add_memory`, and the tools that the stores define; returns none if the spec has `enabled: false`. Fails with
+ * `not_found` for an unknown store, with `read_only` for `add_memory` without a writable store, and with `invalid_id` for a tool name that
+ * is used twice or that the APIs of models do not accept.
  */
 export const make = (
   viewer: Viewer.Viewer,
@@ -217,8 +217,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Returns those of the stores that a model asked for that the tool may use and that still exist. If none is left, fails and names the
- * existing ones.
+ * Returns the stores that a model asked for, except those that the tool may not use or that no longer exist. If none is left, fails with a
+ * message that names the existing ones.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {
@@ -239,19 +239,19 @@ const noStore = (stores: Stores) =>
     message: `there is no store of this name; the stores are: ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })
 
-/** Names of scopes, from the broadest to the narrowest. Combined with the viewer's ids, a name determines a scope. */
+/** Names of scopes, from the broadest to the narrowest. A name and the viewer's ids together determine a scope. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
 /** A name of a scope that a model may choose. */
 export type Name = typeof Name.Type
 
-/** Name of the scope of a shown record. A scope of an actor alone is named `actor`, which a model cannot choose. */
+/** Name of the scope of a shown record. A scope that has only an actor is shown as `actor`, which a model cannot choose. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
 /** A name of a scope that a tool shows. */
 export type Shown = typeof Shown.Type
 
 /**
- * Makes a Schema that accepts any name but declares only these to the model, so that a wrong name fails as `invalid_scope` with a helpful
- * message.
+ * Makes a Schema for names of scopes whose JSON schema, which the model receives, lists only `names`. Decoding accepts every name, so that
+ * the tool can fail with `invalid_scope` and name the choices.
  */
 export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   Name.annotations({
@@ -260,7 +260,7 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   })
 
 /**
- * Returns the scopes that a model may write on behalf of the viewer, by the names that a tool offers, from the broadest to the narrowest.
+ * Returns the scopes that a model may write on behalf of the viewer, by the names that a tool offers, the broadest first.
  *
  * ```text
  * a user               user, session and run of this user
@@ -292,24 +292,24 @@ export const writable = (
 }
 
 /**
- * Returns the names of the scopes in which the viewer may see records: its own, the broader ones and, with reach `within`, all narrower
- * ones.
+ * Returns the names of the scopes in which the viewer may see records: with reach `exact` its own and broader ones, else its own and
+ * narrower ones.
  */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {
     return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)
   }
   const own = nameOf(Viewer.scopeOf(viewer))
-  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // any other id may occur beside an actor's
+  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor may have any other id, too
 }
 
-/** Names a scope after its narrowest id. */
+/** Returns the name of a scope, after its narrowest id. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"
     : narrowestFirst.find((name) => scope[idOf[name]] !== undefined) ?? "actor"
 
-/** Selects the records with a scope of that name. */
+/** Returns a filter for the records whose scope has that name. */
 export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
   name === "global" ? { scope: MemoryScope.Global } : {
     where: Object.fromEntries(
@@ -323,7 +323,7 @@ export const provenance = {
   origin: Origin,
   /** Trust: 0 is the most trusted, 3 the least. */
   trust: Trust,
-  /** True for a counterfactual, that is, a hypothesis; absent for other records. */
+  /** True for a counterfactual (a record of what might have been); absent for other records. */
   counterfactual: Schema.optional(Schema.Literal(true))
 }
 
@@ -336,7 +336,7 @@ export const provenanceOf = (
   ...(isCounterfactual(record) && { counterfactual: true })
 })
 
-/** Decodes an id that a model gave. Fails with `invalid_id`. */
+/** Decodes an id that a model supplied. Fails with `invalid_id`. */
 export const decodedId = (op: string, id: string): Effect.Effect<MemoryId, MemoryError.MemoryError> =>
   Effect.mapError(
     Schema.decode(MemoryId)(id),

@@ -1,4 +1,4 @@
-/** The tool by which a model searches the conversation that it takes part in, including messages that are no longer in its window. */
+/** The tool by which a model searches the conversation that it takes part in, including messages too old to be in its prompt. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Viewer } from "../domain/Viewer.ts"
@@ -7,7 +7,7 @@ import { fenced, line } from "../harness/PromptBlock.ts"
 import * as Threads from "../harness/Threads.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 
-/** The declaration of the tool. The harness decides which viewer's thread is searched; no argument of the model can. */
+/** The declaration of the tool. The harness chooses the thread and the viewer; no argument of the model can. */
 export const declaration = {
   name: "search_thread",
   description:
@@ -28,13 +28,13 @@ const Said = Schema.Struct({
   /** Sequence number of the message in the thread, from 0. */
   sequence: Schema.NonNegativeInt,
   role: Schema.String,
-  /** The message's text; one of more than 2,000 UTF-16 units is cut, and ends with `…`. */
+  /** Text of the message; a text of more than 2,000 UTF-16 units is cut, and ends with `…`. */
   text: Schema.String,
   /** Score, 0..1, 1 for the best. */
   score: Schema.Number
 })
 
-/** Makes the tool `search_thread` for a thread of a viewer, guarded by the plugins. Makes none if the spec says `enabled: false`. */
+/** Makes the tool `search_thread` for a thread of a viewer, guarded by the plugins; returns no tool if the spec has `enabled: false`. */
 export const make = (
   viewer: Viewer,
   thread: string

@@ -1,6 +1,6 @@
 /**
- * Tool definitions in the formats of the APIs of models, made from the tools that `MemoryTools` and `MemoryFileCommands` return. When the
- * model calls a tool, the program runs the tool's `call` and answers with its `text`.
+ * Converts the tools that `MemoryTools` and `MemoryFileCommands` return to the formats of model providers' APIs. When the model calls a
+ * tool, the program runs the tool's `call` and sends its `text` back.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,7 +43,7 @@ export interface OpenAiResponses {
   readonly description: string
   /** JSON schema of the parameters, draft 7. */
   readonly parameters: object
-  /** Whether the API enforces the schema; false, since its strict mode does not support optional parameters. */
+  /** Whether the API enforces the schema. Always false, since its strict mode does not support optional parameters. */
   readonly strict: false
 }
 

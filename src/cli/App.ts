@@ -1,4 +1,4 @@
-/** The root of the command line: finds the named command, loads only its module, runs it, and prints an error once. */
+/** Runs a command line: finds the named command, loads only that command's module, runs it, and prints its error, if any, once. */
 import * as AutoCorrect from "@effect/cli/AutoCorrect"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Cause from "effect/Cause"
@@ -7,7 +7,7 @@ import { type Command, type Failure, type Services, sharedWithValue } from "./Co
 import * as CommandError from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
-/** A command that is not yet loaded. */
+/** The name of a command and a function that loads it. */
 export interface Entry {
   readonly name: string
   readonly load: () => Promise<Command>
@@ -19,7 +19,7 @@ const transfer = () => import("./commands/Transfer.ts")
 const care = () => import("./commands/Care.ts")
 const search = () => import("./commands/Search.ts")
 
-/** Every command, in the order of the help page. */
+/** Every command, in the order of the help page. Modules are loaded only when their command runs. */
 export const entries: ReadonlyArray<Entry> = [
   { name: "remember", load: () => records().then(({ remember }) => remember) },
   { name: "recall", load: () => search().then(({ recall }) => recall) },
@@ -42,7 +42,7 @@ export const entries: ReadonlyArray<Entry> = [
   { name: "completions", load: () => import("./commands/Completions.ts").then(({ completions }) => completions) }
 ]
 
-/** Runs a command line, and returns the exit code. Never fails; it is interrupted when the process is. */
+/** Runs a command line, and returns the exit code. Never fails; interrupting the process interrupts it. */
 export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.ExitCode, never, Services> =>
   dispatch(args).pipe(
     Effect.as(CommandError.exitCodes.done),
@@ -134,7 +134,7 @@ const report = (error: Failure, isJson: boolean): Effect.Effect<void, never, Scr
   return say(Screen.safe(`effect-memory: ${error.message}${id}${hint === undefined ? "" : `\n  ${hint}`}`))
 }
 
-/** Prints one line that says that the command has a bug. Gives only the class of the defect, since its text may contain a user's words. */
+/** Prints one line that says that the command has a bug. Names only the class of the defect, since its text may contain a user's words. */
 const defect = (cause: Cause.Cause<never>): Effect.Effect<void, never, Screen.Screen> => {
   const error = Cause.squash(cause)
   return say(

@@ -1,4 +1,4 @@
-/** Renders records for a terminal, and for a file or a pipe. */
+/** Renders records as text, for a terminal and, without colours, for a file or a pipe. */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
@@ -14,7 +14,7 @@ export const scopeIn = (scope: MemoryScope): string =>
 export const changedAt = ({ createdAt, updatedAt }: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   updatedAt ?? createdAt
 
-/** Renders the line below the headline of a record: its kind, scope, age, tags and id. */
+/** Renders the line below a record's headline: its kind, scope, time of change, tags and id. */
 export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: Screen): string => {
   const tags = record.tags.map((tag) => `#${safeLine(tag)}`).join(" ")
   const time = isTerminal ? age(changedAt(record), now) : iso(changedAt(record))
@@ -22,7 +22,7 @@ export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: 
   return `${paint("dim", parts.join(" · "))}  ${paint("cyan", record.id)}`
 }
 
-/** Renders a record of a list: its headline, and its facts in the next line. */
+/** Renders a record of a list: its summary, and its `facts` in the next line. */
 export const row = (record: MemoryRecord, now: number, screen: Screen): string =>
   `${screen.paint("bold", safeLine(record.summary))}\n    ${facts(record, now, screen)}`
 
@@ -33,12 +33,12 @@ export const bar = (score: number): string => {
   return "█".repeat(full) + "░".repeat(width - full)
 }
 
-/** Whether a word occurs in the query, in any inflected form. */
+/** Tells whether a word occurs in the query, in any inflected form. */
 export interface IsAsked {
   (word: string): boolean
 }
 
-/** Makes the test for words of a query, with the analyzer of the search. */
+/** Makes the function that recognises words of a query; splits and stems them with the analyzer of the search. */
 export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
   const terms = new Set(query(question))
   const known = new Map<string, boolean>()
@@ -51,7 +51,7 @@ export const asked = ({ index, query }: Analyzer.Service, question: string): IsA
 
 const words = /[\p{L}\p{N}]+/gu
 
-/** Makes a text safe for the terminal, and highlights the words of the query in it. */
+/** Escapes control characters in a text, and highlights the words of the query in it. */
 export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): string =>
   safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
 

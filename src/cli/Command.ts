@@ -1,6 +1,6 @@
 /**
- * The common parts of all commands: shared options, parsing by @effect/cli, and the declaration of a command. Only `Options` and `Args` of
- * @effect/cli are used: its application would print errors twice, exit with 1 for all of them, and print stack traces.
+ * Parts that all commands share: options, parsing by @effect/cli, and the declaration of a command. Only `Options` and `Args` of
+ * @effect/cli are used: its `Command` would print errors twice, exit with 1 for all of them, and print stack traces.
  */
 import * as Args from "@effect/cli/Args"
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -26,16 +26,16 @@ export type Failure = CommandError.CommandError | MemoryError
 /** The services that a command may use. */
 export type Services = Screen.Screen | FileSystem | Path | Terminal
 
-/** The values of the shared options. */
+/** The values of the options that every command has. */
 export interface Shared {
   readonly store: StoreAddress.StoreAddress
   readonly viewer: Viewer.Viewer
-  /** The tenant, if one was named. */
+  /** The tenant, if `--tenant` was given. */
   readonly tenant: Option.Option<string>
   readonly json: boolean
 }
 
-/** A command as its module declares it. */
+/** A command, as its module declares it with `make`. */
 export interface Definition<O, A> {
   readonly name: string
   /** Summary: one line, without a full stop. */
@@ -51,7 +51,7 @@ export interface Definition<O, A> {
   ) => Effect.Effect<void, Failure, Services | Scope.Scope>
 }
 
-/** A command that can be run, with the declarations for its help page. */
+/** A command that can be run, and the declarations from which its help page is made. */
 export interface Command extends Pick<Definition<unknown, unknown>, "name" | "summary" | "description" | "examples"> {
   readonly run: (args: ReadonlyArray<string>) => Effect.Effect<void, Failure, Services>
   /** The options of this command, without the shared ones. */
@@ -59,14 +59,14 @@ export interface Command extends Pick<Definition<unknown, unknown>, "name" | "su
   readonly args: Args.Args<unknown>
 }
 
-/** Describes an option with a value, which the help page calls `pseudoName`. */
+/** Gives an option that takes a value its description, and the name of the value on the help page. */
 export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
   option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
 
 const optional = (name: string, pseudoName: string, description: string) =>
   valued(Options.text(name), pseudoName, description).pipe(Options.optional)
 
-/** The options that every command takes, before its name or after it. */
+/** The options of every command. They may stand before the command's name or after it. */
 export const sharedOptions = Options.all({
   store: optional(
     "store",
@@ -156,8 +156,8 @@ const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
 }
 
 /**
- * Separates options and their values from other words, since @effect/cli stops reading options at a word like `-`. All words after `--` are
- * arguments.
+ * Separates options and their values from the other words of a command line, because @effect/cli stops reading options at a word like `-`.
+ * All words after `--` are arguments.
  */
 const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) => {
   const flags: Array<string> = []
@@ -181,7 +181,7 @@ const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) 
   return { flags, words, stranger: undefined }
 }
 
-/** Renders a document of @effect/cli as one line of text, without colours and without the full stop at its end. */
+/** Renders a document of @effect/cli as one line of text, without colours and without a full stop at its end. */
 export const textOf = (doc: HelpDoc.HelpDoc): string =>
   HelpDoc.toAnsiText(doc).replace(/\p{Cc}\[[0-9;]*m/gu, "").replace(/\s+/g, " ").trim().replace(/\.$/, "")
 
@@ -224,10 +224,10 @@ const defined = <K extends string>(
     )
   ) as { readonly [key in K]?: string } // the keys are those of `all`
 
-/** The argument for the id of a record. */
+/** The argument that is the id of a record. */
 export const idArgument: Args.Args<string> = Args.text({ name: "ID" }).pipe(Args.withDescription("the id of a record"))
 
-/** Makes an argument of several words, which form one text. */
+/** Makes an argument of several words, which are joined to one text. */
 export const textArgument = (name: string, description: string): Args.Args<ReadonlyArray<string>> =>
   Args.text({ name }).pipe(Args.withDescription(description), Args.repeated)
 
@@ -238,7 +238,7 @@ export const id = (text: string): Effect.Effect<MemoryId, CommandError.CommandEr
     () => CommandError.make("refused", "no id of a record", "`effect-memory list` prints the ids")
   )
 
-/** Prints the result of a command: as JSON by the schema with `--json`, else as `show` renders it. */
+/** Prints the result of a command: with `--json` as JSON, encoded by the schema; else as `show` renders it. */
 export const print = <A, I>(
   { json }: Shared,
   schema: Schema.Schema<A, I>,

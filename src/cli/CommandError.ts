@@ -12,7 +12,7 @@
 import * as Data from "effect/Data"
 import type { MemoryError, Reason } from "../domain/MemoryError.ts"
 
-/** The exit codes. */
+/** The exit codes, by name. */
 export const exitCodes = {
   done: 0,
   failed: 1,
@@ -31,7 +31,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 /** A failure of a command. */
 export class CommandError extends Data.TaggedError("CommandError")<{
   readonly code: ExitCode
-  /** Message for people, of one line or more. Empty if the command has already printed one. */
+  /** Message for people, one or more lines. Empty if the command has already printed a message. */
   readonly message: string
   /** Advice on how to solve the problem. */
   readonly hint?: string | undefined

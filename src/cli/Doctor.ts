@@ -1,7 +1,7 @@
 /**
- * Checks a store with its operator's rights: unreadable files, damaged records, broken links, texts without vectors, duplicates, records
- * missing from an index, and conversations whose extraction failed for good. `mend` makes the repairs that lose no data; the rest is left
- * to a person.
+ * Checks a store with its operator's rights, beyond what a viewer sees: unreadable files, damaged records, broken links, texts without
+ * vectors, duplicates, records missing from an index, and conversations whose extraction failed for good. `mend` makes the repairs that
+ * lose no data; the others require a decision by a person.
  *
  * ```text
  * files        of a vault: damaged, partly readable, not a record       damaged ones are restored from their last good revision
@@ -74,7 +74,7 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Checks to make. Default: all. */
   readonly checks?: ReadonlyArray<Check> | undefined
-  /** The model with which `mend` can compute vectors. */
+  /** Name of the embedding model with which `mend` can compute vectors. Default: none. */
   readonly model?: string | undefined
   /** Called with the number of rows read so far. */
   readonly onProgress?: ((rows: number) => Effect.Effect<void>) | undefined
@@ -82,7 +82,7 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Makes the checks. Cost: reads every row, and the files of a vault; makes up to 200 searches per tenant. Writes nothing. */
+/** Makes the checks, and writes nothing. Cost: reads every row, and all files of a vault; makes up to 200 searches per tenant. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options
@@ -106,7 +106,7 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // a damaged row is reported already, and must not make the other checks fail
+        // a damaged row is already in `damage`, and must not make the other checks fail
         const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
         findings.push(...yield* found)
       }
@@ -131,19 +131,19 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/** The data of a tenant's live records that the checks need; without their texts, which may not fit into memory. */
+/** Data of a tenant's records (without tombstones) that the checks need. It has no texts, since all texts may not fit into memory. */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
   readonly ids: ReadonlySet<MemoryId>
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
-  /** Records that repeat an earlier one, each with that earlier record. */
+  /** Records that say the same as an earlier record, each with the earlier one. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
-  /** Records to search for, with their summaries: evenly distributed, at most twice `sampled`. */
+  /** Records that are searched for by their summaries; chosen evenly among all, at most twice `sampled`. */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 
-/** Reads every row of a tenant. A row that cannot be read is reported, and the rows of the tenant after it are not read. */
+/** Reads every row of a tenant. If a row cannot be read, reports it and does not read the rows after it. */
 const readAll = ({ onProgress, store }: Options, tenant: string, before: number): Io<Read> =>
   Effect.gen(function*() {
     const { query } = yield* Analyzer.Analyzer
@@ -192,7 +192,7 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
     return { count, damage, ids, links, duplicates, sample }
   })
 
-/** Returns a key that is equal for records of the same scope, kind and data whose texts differ at most in case, punctuation and accents. */
+/** Returns a key that is equal for records of the same scope, kind and data whose texts differ at most in case, punctuation or accents. */
 const sayingOf = (record: MemoryRecord): string => {
   const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
   const data = Object.keys(record.data).length === 0 ? "" : sha256(canonicalJson(record.data))
@@ -204,7 +204,7 @@ const linksOf = (store: Service, tenant: string, { ids, links }: Read): Io<Reado
     const unknown = Array.from(new Set(links.flatMap(([, to]) => ids.has(to) ? [] : [to])))
     const absent = new Set(unknown)
     for (let at = 0; at < unknown.length; at += 1_000) {
-      // a link to a tombstone is not broken, since the record can be restored
+      // a link to a tombstone (forgotten record) is not broken, since the record can be restored
       for (const record of yield* store.get(Viewer.system(tenant), unknown.slice(at, at + 1_000))) {
         if (Option.isSome(record)) absent.delete(record.value.id)
       }
@@ -245,7 +245,7 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** Minimum number of records of a tenant that are searched for by their own words, if it has as many. */
+/** Number of a tenant's records, at least, that are searched for by their own words, unless the tenant has fewer. */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

@@ -1,6 +1,7 @@
 /**
  * Erases all data of one person: records, tombstones and revisions of every scope that has the user's id, and internal rows, such as
- * threads and messages that wait for extraction. Records of other scopes that mention the person stay, since they belong to those scopes.
+ * threads and messages that wait for extraction. Records of other scopes that mention the person remain, since they belong to the owners of
+ * those scopes.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,13 +16,13 @@ import type { Service } from "../storage/MemoryStore.ts"
 import { owns } from "../transfer/Person.ts"
 import * as Rows from "./Rows.ts"
 
-/** A person in a tenant. */
+/** A person: the id of a user within a tenant. */
 export interface Person {
   readonly tenant: string
   readonly userId: string
 }
 
-/** Schema of the rows of a person. */
+/** Schema of the numbers and ids of a person's rows. */
 export const Belongings = Schema.Struct({
   records: Schema.Number,
   tombstones: Schema.Number,
@@ -29,7 +30,7 @@ export const Belongings = Schema.Struct({
   internal: Schema.Number,
   ids: Schema.Array(MemoryId)
 })
-/** The rows of a person. */
+/** The numbers and ids of a person's rows. */
 export interface Belongings extends Schema.Schema.Type<typeof Belongings> {}
 
 type Io<A> = Effect.Effect<A, MemoryError>
@@ -52,7 +53,7 @@ export const find = (store: Service, person: Person): Io<Belongings> =>
 /** Number of ids that are purged in one write. */
 const batch = 100
 
-/** Purges rows by id. If interrupted between two writes, the remaining rows are kept, and can be found again. */
+/** Purges rows by id, in several writes. If it is interrupted between two writes, the remaining rows stay, and `find` finds them again. */
 export const purge = (
   store: Service,
   { tenant }: Person,
@@ -66,7 +67,7 @@ export const purge = (
     }
   })
 
-/** Schema of the proof that no data of a person is left. */
+/** Schema of the result of `scan`, which shows whether data of a person is left. */
 export const Scan = Schema.Struct({
   /** Number of rows of the tenant that were read. */
   rows: Schema.Number,
@@ -74,7 +75,7 @@ export const Scan = Schema.Struct({
   remaining: Schema.Number
 })
 
-/** Reads every row of the tenant again, and looks up each erased id and its revisions. */
+/** Reads every row of the tenant again, and looks up each erased id and its revisions, to verify that nothing is left. */
 export const scan = (store: Service, person: Person, erased: ReadonlyArray<MemoryId>): Io<typeof Scan.Type> =>
   Effect.gen(function*() {
     const { ids } = yield* find(store, person)

@@ -1,4 +1,4 @@
-/** The options by which several commands select records. */
+/** Options that several commands share, by which they select records. */
 import * as Options from "@effect/cli/Options"
 import * as Option from "effect/Option"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
@@ -15,20 +15,20 @@ export const options = {
   limit: valued(Options.integer("limit"), "N", "most records; default 20").pipe(Options.withDefault(20))
 }
 
-/** The values of the options. */
+/** The values of these options, as parsed. */
 export interface Values {
   readonly kind: ReadonlyArray<string>
   readonly tag: ReadonlyArray<string>
   readonly limit: number
 }
 
-/** Returns the filter for the options. */
+/** Returns the filter that the options describe. */
 export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
   ...(kind.length > 0 && { kinds: kind }),
   ...(tag.length > 0 && { tags: tag }),
   limit
 })
 
-/** Returns the value of an option as a field, which is absent if the option was not given. */
+/** Returns an object with the option's value as a field, or an empty object if the option was not given. */
 export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
   Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string

@@ -1,4 +1,4 @@
-/** The formats of `import` and `export`, by name. The code of a format is loaded when it is used. */
+/** The file formats of `import` and `export`, by name. The code of a format is loaded only when the format is used. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -22,12 +22,12 @@ import * as Progress from "./Progress.ts"
 import { counted, number, safeLine, Screen } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
-/** A file or folder to read. */
+/** A file or folder to read, and the shared options. */
 export interface Reading {
   readonly path: string
   readonly shared: Shared
 }
-/** A file to write; without a path, stdout. */
+/** A file to write, and the shared options. Without a path, writes to stdout. */
 export interface Writing {
   readonly path: string | undefined
   readonly shared: Shared
@@ -67,14 +67,14 @@ export const Restored = Schema.Struct({
 /** Schema of the JSON output of `import` for the memories of another system. */
 export const Imported = Schema.Struct({
   created: Schema.Number,
-  /** Number of records that already existed, and stay unchanged. */
+  /** Number of records that already existed; they are not changed. */
   present: Schema.Number,
   threads: Schema.Number,
   messages: Schema.Number,
   skipped: Schema.Array(Skipped)
 })
 
-/** Longest file of another system, in bytes, since it is read into memory as a whole. */
+/** Largest size, in bytes, of a file from another system, because such a file is read into memory as a whole. */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>
@@ -160,7 +160,7 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
       yield* Stream.runForEach(text, screen.out).pipe(Effect.ensuring(progress.end))
       return yield* screen.err(`${told(last)}\n`)
     }
-    // writes to a temporary file first, so that an interruption leaves no incomplete file
+    // writes to a temporary file and renames it, so that an interruption leaves no incomplete file under `path`
     const part = `${path}.part`
     const failed = () => CommandError.make("unavailable", `${safeLine(path)} cannot be written`)
     yield* text.pipe(
@@ -173,7 +173,7 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
     yield* print(shared, Exported, { ...last }, told)
   })
 
-/** Makes the format of another system. A user or agent named on the command line replaces the ids in the file. */
+/** Makes the format of another system. A user or an agent that the command line names replaces the ids in the file. */
 const foreign = (
   name: string,
   summary: string,
@@ -247,7 +247,7 @@ const filesOf = (root: string) =>
     for (const name of names.toSorted()) {
       const at = path.join(root, name)
       const real = yield* Effect.orElseSucceed(fs.realPath(at), () => "")
-      if (!real.startsWith(base + path.sep)) continue // skips links that lead out of the folder
+      if (!real.startsWith(base + path.sep)) continue // skips symbolic links that lead out of the folder
       const { type } = yield* Effect.mapError(fs.stat(at), () => unreadable(at))
       if (type !== "File") continue
       const text = /\.md$/i.test(name) ? yield* Effect.mapError(fs.readFileString(at), () => unreadable(at)) : ""
@@ -256,7 +256,7 @@ const filesOf = (root: string) =>
     return files
   })
 
-/** Imports a folder that the vault can open, such as one of drover or deuz. */
+/** Imports a folder that the Markdown store can open, for example one that drover or Deuz wrote. */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
     const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})

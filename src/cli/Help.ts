@@ -12,14 +12,14 @@ import { type Service as Screen, wrap } from "./Screen.ts"
 export interface Flag {
   /** Names with their dashes, the short ones first. */
   readonly names: ReadonlyArray<string>
-  /** Name of the value; `undefined` if it takes none. */
+  /** Name of the value on the help page; `undefined` if the option takes no value. */
   readonly value: string | undefined
   /** The allowed values; empty if any value is allowed. */
   readonly choices: ReadonlyArray<string>
   readonly description: string
 }
 
-/** Lists the options of which an `Options` consists. */
+/** Lists the options that an `Options` value combines. */
 export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> => {
   const descriptions = new Map(definitionsOf(Options.getHelp(options)))
   const flags: Array<Flag> = []
@@ -51,8 +51,8 @@ export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> 
 const wordsOf = (term: string): ReadonlyArray<string> => term.split(/[\s,()]+/)
 
 /**
- * Returns the terms and descriptions of a document of @effect/cli. The first paragraph of a description is the type, the second the
- * description from `Command`.
+ * Returns the terms and descriptions in a document of @effect/cli. There, the first paragraph of a description is the type; the second,
+ * which is returned, is the text that `Command` declared.
  */
 const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, description: string]> => {
   switch (doc._tag) {
@@ -124,7 +124,7 @@ const help: ReadonlyArray<readonly [string, string]> = [["-h, --help", "shows th
   "prints the version"
 ]]
 
-/** Returns the arguments of a command in the form of a synopsis, each with its description. */
+/** Returns the arguments of a command as a synopsis writes them, each with its description. */
 const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: string, description: string]> =>
   definitionsOf(Args.getHelp(args)).map(([term, description]) => [term.replaceAll(/[<>]/g, ""), description])
 

@@ -1,4 +1,4 @@
-/** A line on stderr that shows the progress of a long command, its speed, and the remaining time. It is shown only on a terminal. */
+/** Shows a line on stderr with the progress of a long command, its speed, and the remaining time; only if stderr is a terminal. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { setFlagsFromString } from "node:v8"
@@ -7,7 +7,7 @@ import { number, Screen } from "./Screen.ts"
 
 /** A progress line. */
 export interface Progress {
-  /** Reports the number of items done; the line is updated at most ten times a second. Yields to the event loop from time to time. */
+  /** Sets the number of items done. Updates the line at most ten times a second, and regularly lets other tasks of the event loop run. */
   readonly at: (done: number, doing?: string) => Effect.Effect<void>
   /** Removes the line. */
   readonly end: Effect.Effect<void>
@@ -16,15 +16,15 @@ export interface Progress {
 /** Milliseconds between two updates of the line. */
 const pause = 100
 /**
- * Milliseconds after which `at` yields to the event loop: a driver that answers synchronously, such as SQLite's, would otherwise block
- * signals.
+ * Milliseconds after which `at` lets other tasks of the event loop run. A driver that answers synchronously, such as SQLite's, would
+ * otherwise delay signals such as Ctrl-C.
  */
 const stretch = 20
 
 /**
- * Starts a progress line. `total`: the number of items, if known; the remaining time is shown only then. Also sets V8's flag
- * `--optimize-for-size` for the rest of the process, which a long command needs: with it, an export of 100,000 records takes 120 MB instead
- * of 196, in the same time.
+ * Starts a progress line. `total`: number of items, if known; only then is the remaining time shown. Also sets V8's flag
+ * `--optimize-for-size` for the rest of the process, because long commands use much memory: with it, an export of 100,000 records takes 120
+ * MB instead of 196, in the same time.
  */
 export const make = (noun: string, total?: number): Effect.Effect<Progress, never, Screen> =>
   Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** The rows of a store with its operator's rights: every record, tombstone and internal row, of every tenant. */
+/** Reads the rows of a store with its operator's rights: every record, tombstone and internal row, of every tenant. */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
@@ -11,15 +11,15 @@ import type { Service } from "../storage/MemoryStore.ts"
 const page = 1_000
 
 /**
- * Streams the rows of a tenant, and yields to the event loop after each page. Fails with `unsupported` if the store gives no access to its
- * rows.
+ * Streams the rows of a tenant; lets other tasks of the event loop run after each page. Fails with `unsupported` if the store does not
+ * expose its rows.
  */
 export const of = (store: Service, tenant: string): Stream.Stream<Stored, MemoryError> =>
   Stream.unwrap(Effect.map(sideOf(store), (side) => rowsOf(side, tenant, page))).pipe(
     Stream.mapChunksEffect((rows) => Effect.as(EventLoop.turn, rows))
   )
 
-/** Lists the tenants to process: the named ones, else all. */
+/** Returns the named tenants or, if none are named, all tenants of the store. */
 export const tenantsOf = (
   store: Service,
   named?: ReadonlyArray<string>

@@ -1,6 +1,6 @@
 /**
- * The standard streams of the command: output, questions and input. Results go to stdout, everything else to stderr. Stored text is data,
- * and may contain control characters: it is printed only through `safe`, so that it can move no cursor, set no title and hide nothing.
+ * The standard streams of the command: output, questions and input. Results are printed on stdout, everything else on stderr. Stored text
+ * may contain control characters, so it is printed only through `safe`; then it cannot move the cursor, set a title or hide text.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -8,7 +8,7 @@ import type * as Stream from "effect/Stream"
 
 /** The streams of the process. */
 export interface Service {
-  /** Prints to stdout, and waits until the stream has accepted the text. */
+  /** Prints to stdout; completes when the stream has accepted the text. */
   readonly out: (text: string) => Effect.Effect<void>
   /** Prints to stderr. */
   readonly err: (text: string) => Effect.Effect<void>
@@ -65,7 +65,7 @@ export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " "
 const escapeOf = (code: number): string =>
   code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`
 
-/** Prints a value as JSON in which such characters are escaped: a parser reads the same value. */
+/** Prints a value as JSON in which control and invisible characters are escaped; a parser reads the same value. */
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,
@@ -91,7 +91,7 @@ export const age = (time: number, now: number): string => {
   return time <= now ? `${words} ago` : `in ${words}`
 }
 
-/** Renders a number with separators of thousands. */
+/** Renders a number with thousands separators: `1,200`. */
 export const number = (value: number): string => value.toLocaleString("en-US")
 
 /** Renders a count with its noun: `1 record`, `1,200 records`. */

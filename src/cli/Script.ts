@@ -1,6 +1,6 @@
 /**
- * Completion scripts for bash, zsh and fish: they complete names of commands, options of each, values of options that have choices, and
- * files. They are static, so completing starts no process.
+ * Completion scripts for bash, zsh and fish. They complete names of commands, options of each command, values of options that have choices,
+ * and files. They contain all names, so completing starts no process.
  */
 import { type Command, sharedOptions } from "./Command.ts"
 import { type Flag, flagsOf } from "./Help.ts"
@@ -36,14 +36,14 @@ const shared = (): ReadonlyArray<Flag> => [
   { names: ["-h", "--help"], value: undefined, choices: [], description: "shows the help page" }
 ]
 
-/** Returns the words that complete the value of an option. */
+/** Returns the words that a shell offers as the value of an option. */
 const valuesOf = ({ choices, names }: Flag): ReadonlyArray<string> =>
   names.includes("--store") ? ["memory:", "vault:", "sqlite:", "postgres://"] : choices
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const namesOf = (all: ReadonlyArray<Described>): string => all.map(({ name }) => name).join(" ")
 const wordsOf = (flags: ReadonlyArray<Flag>): string => flags.flatMap(({ names }) => names).join(" ")
-/** Returns the names of shared options that take a value, as alternatives of a shell pattern. */
+/** Returns the names of shared options that take a value, joined by `|` for a shell pattern. */
 const withValue = (): string =>
   shared().filter(({ value }) => value !== undefined).flatMap(({ names }) => names).join("|")
 const argumentsOf: Readonly<Record<string, ReadonlyArray<string>>> = { completions: ["bash", "zsh", "fish"] }

@@ -1,4 +1,4 @@
-/** The address of a store, as in `--store`, and how the store is opened. Drivers of databases are loaded only when a store needs them. */
+/** Parses the address of a store, as `--store` takes it, and opens the store. A database driver is loaded only if the store needs it. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -13,7 +13,7 @@ import { MemoryStore } from "../storage/MemoryStore.ts"
 import type { VaultService } from "../storage/MemoryStore/Markdown.ts"
 import * as CommandError from "./CommandError.ts"
 
-/** The address of a store. */
+/** The address of a store, parsed. */
 export type StoreAddress =
   | { readonly _tag: "Memory" }
   | { readonly _tag: "Vault"; readonly root: string }
@@ -23,7 +23,7 @@ export type StoreAddress =
 /** The address that is used if neither the option nor the environment gives one. */
 export const fallback = "vault:./.memory"
 
-/** Parses an address. Its error does not quote the address, since a URL may contain a password. */
+/** Parses an address. The error does not quote the address, because a URL may contain a password. */
 export const parse = (text: string): Either.Either<StoreAddress, CommandError.CommandError> => {
   if (text === "memory:") return Either.right({ _tag: "Memory" })
   const [, scheme, rest] = /^(vault|sqlite):(.+)$/s.exec(text) ?? []
@@ -42,7 +42,7 @@ export const parse = (text: string): Either.Either<StoreAddress, CommandError.Co
   ))
 }
 
-/** Renders an address for people: without a password. */
+/** Renders an address for people, without a password. */
 export const shown = (address: StoreAddress): string => {
   switch (address._tag) {
     case "Memory":
@@ -58,21 +58,21 @@ export const shown = (address: StoreAddress): string => {
   }
 }
 
-/** Facts about the open store that `MemoryStore` does not offer. */
+/** Facts about the open store that the service `MemoryStore` does not have. */
 export interface Opened {
   readonly address: StoreAddress
   /** The vault service of a Markdown store; `None` for other stores. */
   readonly vault: Option.Option<VaultService>
 }
 
-/** Tag of the service for these facts. */
+/** Tag of the service with these facts. */
 export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, Opened>() {}
 
-/** Options of opening a store. */
+/** Options for opening a store. */
 export interface OpenOptions {
   /** Whether to create a store that does not exist. Default false: opening it fails with `unavailable`. */
   readonly create?: boolean | undefined
-  /** Whether the store watches for writes of other processes while it is open. Default false, since most commands are short. */
+  /** Whether the store watches for writes of other processes while it is open. Default false, since most commands end soon. */
   readonly follow?: boolean | undefined
 }
 
@@ -115,7 +115,7 @@ export const layer = (
     case "Postgres":
       return Layer.unwrapEffect(Effect.gen(function*() {
         const { layer } = yield* Effect.promise(() => import("../storage/MemoryStore/Postgres.ts"))
-        // one connection is enough for a command that makes one call after another
+        // a command makes one call after another, so one connection is enough
         const connections = options.follow === true ? {} : { maxConnections: 1 }
         return Layer.merge(layer({ ...postgresOptions(address), ...connections }), beside(Option.none()))
       })).pipe(named(address))
@@ -127,7 +127,7 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
   ...(schema !== undefined && { schema })
 })
 
-/** Rebuilds the index of a database. Does nothing for other stores. The store must not be open. */
+/** Rebuilds the index of a database that is not open, and returns true; returns false for other stores. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {
     if (address._tag === "Sqlite") {
@@ -140,7 +140,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails if the file or folder does not exist, unless `create` is set, so that a command that only reads creates no store. */
+/** Fails if the file or folder does not exist, unless `create` is set: a command that only reads must not create a store. */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return
@@ -153,7 +153,7 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
     )
   })
 
-/** Adds to an error which store could not be opened, and which package is missing. */
+/** Adds to an error the address of the store that could not be opened and, if that is the cause, the missing package. */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))
 

@@ -1,4 +1,4 @@
-/** The entry point of the command `effect-memory`: runs it in this process, and exits with its code. */
+/** The entry point of the command `effect-memory`: runs the command line in this process, and exits with its exit code. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
@@ -25,7 +25,7 @@ import * as Screen from "./Screen.ts"
  */
 setFlagsFromString("--interrupt-budget=1500000")
 
-/** Whether the reader of stdout has closed the pipe; then the rest of the output is not needed. */
+/** Whether the reader of stdout has closed the pipe. Then the remaining output is not needed, and the command ends. */
 let isClosed = false
 process.stdout.on("error", () => isClosed = true)
 process.stderr.on("error", () => undefined)
@@ -66,7 +66,7 @@ const screen: Screen.Service = {
   env: (name) => process.env[name] || undefined
 }
 
-/** Prints the library's warnings on stderr, one line each, without causes, which may contain a user's words. */
+/** Prints the library's warnings on stderr, one line each. Does not print their causes, which may contain a user's words. */
 const logger = Logger.make(({ logLevel, message }) => {
   if (LogLevel.lessThan(logLevel, LogLevel.Warning)) return
   const parts = (Array.isArray(message) ? message : [message]).flatMap((part: unknown) =>
@@ -87,7 +87,7 @@ const Platform = Layer.mergeAll(
 const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Platform))
 
 let signal: number | undefined
-/** Interrupts the command, which leaves the store consistent; a second signal exits at once. */
+/** Interrupts the command on a signal, and lets it leave the store consistent; a second signal exits at once. */
 const stop = (code: number) => () => {
   if (signal !== undefined) process.exit(code)
   signal = code

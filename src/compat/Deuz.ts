@@ -1,11 +1,12 @@
 /**
- * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory`: its `MemoryStore`, `remember`, `planMemory`, `recall`, tools and pure
- * helpers, implemented on this library. Use it to run code that was written for Deuz. A vault that Deuz wrote needs no adapter:
- * `Markdown.layer` opens it unchanged.
+ * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory` (its `MemoryStore`, `remember`, `planMemory`, `recall`, tools and pure
+ * helpers), implemented on this library. Use it to run code that was written for Deuz. A vault (folder of Markdown files) that Deuz wrote
+ * needs no adapter: `Markdown.layer` opens it unchanged.
  *
- * As in Deuz, `seams` are the dependencies: the store, the model, the embedder, and here also `run`, which runs effects. Time and new ids
+ * As in Deuz, `seams` are the dependencies: the store, the model and the embedder; here also `run`, which runs effects. Time and new ids
  * come from Effect. `docs/compat.md` lists the deliberate differences, each with its test: `asOf` and `filter` are applied, changes and
- * deletions by id need the scope of the caller, a contradicted fact is closed and not deleted, and a repeated fact is one record.
+ * deletions by id require the scope of the caller, a contradicted fact is marked as no longer valid instead of deleted, and a repeated fact
+ * is one record.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -52,7 +53,7 @@ import * as Store from "../storage/MemoryStore.ts"
 import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 import * as Promises from "./Promises.ts"
 
-/** Ids of the subjects of a memory; at least one. `chatId` is the `sessionId` of this library. */
+/** Ids of those whom a memory concerns; at least one. `chatId` is the `sessionId` of this library. */
 export interface MemoryScope {
   readonly userId?: string | undefined
   readonly agentId?: string | undefined
@@ -64,7 +65,7 @@ export interface MemoryScope {
 /** A kind of memory: `semantic`, `episodic`, `working` or `procedural`, which are Deuz's, or any other kind of this library. */
 export type MemoryKind = string
 
-/** A memory in Deuz's form. Times are epoch milliseconds; the store sets `createdAt`. */
+/** A memory in Deuz's format. Times are epoch milliseconds; the store sets `createdAt`. */
 export interface MemoryRecord {
   /** Id, any text; stored as the record's `source.reference`. */
   readonly id: string
@@ -89,7 +90,7 @@ export interface MemoryQuery {
   readonly kind?: MemoryKind | undefined
   /** Largest number of hits, 1..1,000. Default 5. */
   readonly topK?: number | undefined
-  /** Time, epoch milliseconds, at which the results were valid. Default now. */
+  /** Time, epoch milliseconds, at which the results must be valid. Default now. */
   readonly asOf?: number | undefined
   /** Values that fields of the metadata must have. */
   readonly filter?: { readonly [key: string]: string | number | boolean } | undefined
@@ -101,11 +102,11 @@ export interface MemoryHit {
   readonly score: number
 }
 
-/** Deuz's store. Calls by id take the scope of the caller, and affect only records that it sees. */
+/** Deuz's store. Calls by id require the caller's scope, and affect only records that this scope sees. */
 export interface MemoryStore {
-  /** Stores records, or replaces those with the same ids; the records of one scope are written together or not at all. */
+  /** Stores records, or replaces those with the same ids. The records of one scope are written all or not at all. */
   upsert(records: ReadonlyArray<MemoryRecord>): Promise<void>
-  /** Returns a record, or `null`. */
+  /** Returns a record; `null` if it does not exist or the scope does not see it. */
   get(id: string, scope: MemoryScope): Promise<MemoryRecord | null>
   /** Finds records, best first. */
   search(query: MemoryQuery): Promise<ReadonlyArray<MemoryHit>>
@@ -116,7 +117,7 @@ export interface MemoryStore {
   ): Promise<ReadonlyArray<MemoryRecord>>
   /** Forgets records. Returns for each id whether it existed. */
   delete(ids: ReadonlyArray<string>, scope: MemoryScope): Promise<ReadonlyArray<boolean>>
-  /** Changes fields of a record. Rejects with `not_found` if the scope sees no such record. */
+  /** Changes fields of a record. Rejects with `not_found` if no such record exists that the scope sees. */
   update(
     id: string,
     patch: Partial<Pick<MemoryRecord, "text" | "importance" | "metadata" | "invalidAt" | "expiresAt">>,
@@ -134,7 +135,7 @@ export interface MemorySeams {
   readonly run: Promises.Run
   /** Model that extracts facts and makes decisions. Required unless `customExtract` or `infer: false` is given. */
   readonly llm?: MemoryLLM | undefined
-  /** Embedder, as `createEmbedder` makes one. Default: searches are lexical. */
+  /** Embedder, for example from `createEmbedder`. Default: searches compare words only. */
   readonly embedder?: Layer.Layer<OurEmbedder.Embedder> | undefined
 }
 
@@ -144,16 +145,16 @@ export interface RememberOptions {
   readonly infer?: boolean | undefined
   /** Whether the changes are written; `false` only plans them. Default true. */
   readonly apply?: boolean | undefined
-  /** Number of memories with which each fact is compared. Default 5. */
+  /** Number of related memories with which each fact is compared. Default 5. */
   readonly topK?: number | undefined
-  /** Treatment of contradicted memories: `soft` closes and keeps them, `hard` forgets them. Default `soft`. */
+  /** Treatment of contradicted memories: `soft` keeps them, marked as no longer valid; `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time to live, in milliseconds. Default: no expiry. */
   readonly ttlMs?: number | undefined
   readonly kind?: MemoryKind | undefined
   /** Text that is added to the extraction prompt. */
   readonly customInstructions?: string | undefined
-  /** Extracts the facts instead of the model. */
+  /** Function that extracts the facts, in place of the model. */
   readonly customExtract?: ((messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Fact>) | undefined
 }
 
@@ -163,7 +164,7 @@ export interface Turn {
   readonly content: string
 }
 
-/** Makes a store in Deuz's form from a `MemoryStore`. Rejects a scope without an id with `invalid_scope`. */
+/** Makes a store in Deuz's format from a `MemoryStore`. Its calls reject a scope without an id with `invalid_scope`. */
 export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore => ({
   upsert: (records) => run(upsert(store, records)),
   get: (id, scope) =>
@@ -194,7 +195,7 @@ export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore =>
 
 /**
  * Copies the records of a scope from one of Deuz's own stores into a `MemoryStore`, in one write. Returns their number. Fails with `io` if
- * Deuz's store does.
+ * Deuz's store fails to list them.
  */
 export const copyStore = (
   deuz: { readonly list: (scope: MemoryScope, opts?: { limit?: number }) => Promise<ReadonlyArray<MemoryRecord>> },
@@ -212,7 +213,7 @@ export const copyStore = (
   })
 
 /**
- * Extracts facts from messages, compares them with known memories and writes the changes. Returns the receipt: its `mutations` are those
+ * Extracts facts from messages, compares them with stored memories and writes the changes. Returns the receipt: its `mutations` are those
  * that Deuz returns, and `MemoryPipeline.undo` reverts them.
  */
 export const remember = (
@@ -232,7 +233,7 @@ export const remember = (
     })
   }))
 
-/** Returns what `remember` would do, and writes nothing. */
+/** Returns the receipt that `remember` would return, and writes nothing. */
 export const planMemory = (
   messages: ReadonlyArray<Turn>,
   scope: MemoryScope,
@@ -240,7 +241,7 @@ export const planMemory = (
   options: Omit<RememberOptions, "apply"> = {}
 ): Promise<MemoryPipeline.Receipt> => remember(messages, scope, seams, { ...options, apply: false })
 
-/** Finds memories by words and meaning, best first. Pass the result to `formatMemoriesForPrompt`. */
+/** Finds memories by words and, with an embedder, by meaning, best first. `formatMemoriesForPrompt` renders the result. */
 export const recall = (query: MemoryQuery, seams: MemorySeams): Promise<SearchResult> =>
   seams.run(Effect.gen(function*() {
     const pipeline = yield* pipelineOf(seams)
@@ -253,7 +254,7 @@ export const createMemoryTools = (
 ): Effect.Effect<ReadonlyArray<MemoryTool>, MemoryError.MemoryError, MemoryService> =>
   Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
 
-/** Provides an `Embedder` over a promise-based model, with batches and a cache. A rejection becomes a failure with `model`. */
+/** Provides an `Embedder` over a promise-based model, with batches and a cache. If the promise rejects, embedding fails with `model`. */
 export const createEmbedder = (
   { dimensions, embed, model }: {
     readonly model: string
@@ -277,11 +278,11 @@ export const createEmbedder = (
     })
   )
 
-/** Makes a store in memory, for `seams.store`; `toStore` converts it to Deuz's form. */
+/** Makes a store in memory, for `seams.store`; `toStore` converts it to Deuz's format. */
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
-/** Opens a vault, new or written by Deuz, for `seams.store`. It is closed with the scope. */
+/** Opens a vault (folder of Markdown files), new or written by Deuz, for `seams.store`. It is closed with the scope. */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
 ): Effect.Effect<
@@ -290,46 +291,46 @@ export const createMarkdownMemoryStore = (
   FileSystem.FileSystem | Path.Path | EffectScope.Scope
 > => storeOf(Markdown.layer({ ...options, root: dir }))
 
-/** Throws unless the scope names an id. */
+/** Throws if the scope has no id. */
 export const assertScope = (scope: MemoryScope): void => OurScope.assertScope(idsOf(scope))
 
-/** Whether a record has every id that the scope names. */
+/** Whether the record's scope has every id of `scope`. */
 export const matchesScope = (record: Pick<MemoryRecord, "scope">, scope: MemoryScope): boolean =>
   OurScope.matchesScope(idsOf(record.scope), idsOf(scope))
 
 /** An embedding model; `createEmbedder` makes a layer from one. */
 export type Embedder = OurEmbedder.Service
-/** Hashes a text. */
+/** A function that hashes a text. */
 export type HashFn = (text: string) => string
-/** Scores a memory by relevance, importance and age. */
+/** A function that scores a memory by relevance, importance and age. */
 export type MemoryScorer = (input: Input) => number
-/** A decision about a fact: `ADD`, `UPDATE`, `DELETE` or `NOOP`. */
+/** A decision about an extracted fact: `ADD`, `UPDATE`, `DELETE` or `NOOP`. */
 export type { Decision as MemoryEvent } from "../pipeline/Reconciliation.ts"
 /** A fact that was extracted. */
 export type { Fact as MemoryFact } from "../pipeline/Extraction.ts"
-/** A change of a store as data. */
+/** A change of a store, as data. */
 export type { MemoryMutation } from "../domain/MemoryMutation.ts"
 /** Hashes a text by SHA-256, as hexadecimal digits. */
 export { defaultHashFn } from "../domain/Digest.ts"
-/** Whether a record has expired at a time, epoch ms. */
+/** Whether a record has expired at a given time, epoch milliseconds. */
 export { isExpired } from "../domain/MemoryRecord.ts"
 /** Renders the result of `recall` as an escaped block for a prompt; `""` if nothing was found. */
 export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
-/** Build the prompt that asks for facts, and parse the answer. */
+/** Functions that build the prompt that asks for facts, and parse the answer. */
 export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
-/** Build the prompt that asks for decisions, parse the answer, and turn decisions into mutations. */
+/** Functions that build the prompt that asks for decisions, parse the answer, and turn decisions into mutations. */
 export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
-/** Scores by `.995^hours + importance + relevance`, not normalised. */
+/** Scores a memory by `.995^hours + importance + relevance`, not normalised. */
 export { defaultMemoryScorer } from "../ranking/Scorer.ts"
-/** Returns the cosine of two vectors; 0 if their lengths differ or one is zero. */
+/** Returns the cosine of two vectors; 0 if their lengths differ or one of them is zero. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** Makes the viewer for a scope. Fails for a scope without an id, for which `assertScope` throws. */
+/** Makes the viewer for a scope. Fails for a scope without an id; `assertScope` throws for it. */
 const viewerOf = (scope: MemoryScope) => Viewer.decode({ ...idsOf(scope), reach: "within" })
 
 const idsOf = ({ chatId, ...scope }: MemoryScope): Ids => definedFields({ ...scope, sessionId: chatId })
 
-/** Derives the record id from an id of Deuz's; an id of this library is returned unchanged. */
+/** Derives a record id from one of Deuz's ids; an id in the format of this library is returned unchanged. */
 const idOf = (id: string) => isOurs(id) ? id : foreign("deuz", id)
 const isOurs = Schema.is(MemoryId)
 

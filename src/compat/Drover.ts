@@ -1,6 +1,7 @@
 /**
  * The interface of drover's `@drover/memory`: its `MemoryAdapter` over a `MemoryStore`, and its functions under their own names. Use it to
- * run code that was written for drover. A vault that drover wrote needs no adapter: `Markdown.layer` opens it unchanged.
+ * run code that was written for drover. A vault (folder of Markdown files) that drover wrote needs no adapter: `Markdown.layer` opens it
+ * unchanged.
  *
  * The methods of an adapter return effects, as drover's do. `docs/compat.md` lists the deliberate differences, each with its test: without
  * an agent only global entries are found, a repeated entry of kind user, feedback or project is stored once, and forgotten entries can be
@@ -48,10 +49,10 @@ import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 
 /** Visibility of an entry: for everyone, for one agent, or for one run of an agent. */
 export type MemoryScope = "global" | "agent" | "run"
-/** The four kinds of drover, which are also kinds of this library. */
+/** The four kinds of drover; this library has them, too. */
 export type MemoryKind = "user" | "feedback" | "project" | "reference"
 
-/** An entry to put. With an id it replaces that entry completely. */
+/** An entry to store. If it has an id, it replaces the entry of that id completely. */
 export interface MemoryDraft {
   readonly id?: string | undefined
   readonly scope: MemoryScope
@@ -66,7 +67,7 @@ export interface MemoryDraft {
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
-/** A stored entry. Times are epoch milliseconds; `updatedAt` is present only after an update. */
+/** A stored entry. Times are epoch milliseconds; `updatedAt` is absent until the first update. */
 export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
   readonly id: string
   readonly kind: string
@@ -74,21 +75,21 @@ export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
   readonly updatedAt?: number | undefined
 }
 
-/** An entry that a search found, with its score, 0 to 1; 0 without a query. */
+/** An entry that a search found. The score is between 0 and 1; 0 without a query. */
 export interface MemoryHit extends MemoryEntry {
   readonly score: number
 }
 
-/** Conditions of a search. `agentId` and `runId` name the caller. */
+/** Conditions of a search. `agentId` and `runId` identify the caller. */
 export interface SearchOpts {
-  /** Text to search for. Default, and `""`: the entries are ordered by recency. */
+  /** Text to search for. If absent or `""`, the entries are ordered by recency. */
   readonly query?: string | undefined
-  /** Scopes to search. Default: all that the agent and its run see. */
+  /** Scopes to search. Default: all that the agent and its run may see. */
   readonly scopes?: ReadonlyArray<MemoryScope> | undefined
   readonly agentId?: string | undefined
   readonly runId?: string | undefined
   readonly kinds?: ReadonlyArray<string> | undefined
-  /** Tags, ignoring case, of which the entry must have at least one. */
+  /** Tags of which an entry must have at least one; upper and lower case are not distinguished. */
   readonly tags?: ReadonlyArray<string> | undefined
   /** Largest number of entries, 1..1,000. Default 20. */
   readonly limit?: number | undefined
@@ -100,9 +101,9 @@ export interface MemoryAdapter {
   readonly id: string
   /** Stores an entry; a draft with an id replaces the entry of that id. */
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
-  /** Returns an entry, or `null`. */
+  /** Returns an entry; `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries, best first or, without a query, newest first. It considers the first 1,000 that the agent and the run see. */
+  /** Finds entries, best first or, without a query, newest first, among the first 1,000 hits that the agent and the run may see. */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
@@ -110,7 +111,7 @@ export interface MemoryAdapter {
   ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
   /** Forgets an entry. Returns whether it existed. */
   readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Does nothing: the store is closed with the scope in which it was made. */
+  /** Does nothing: the store is closed with the scope in which the adapter was made. */
   readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
 }
 
@@ -121,9 +122,9 @@ export interface Ids {
 }
 
 /**
- * Makes drover's adapter from a store. `put`, `get` and `forget` act for the viewer, by default one that sees the whole default tenant, as
- * drover's adapter does. `search` and `list` act for the agent and the run that they name, in the viewer's tenant, and return nothing that
- * the viewer does not see. Records of scopes that have no name in drover, such as a user's, are not returned.
+ * Makes drover's adapter from a store. `put`, `get` and `forget` act on behalf of `viewer`, by default one that sees the whole default
+ * tenant, as drover's adapter does. `search` and `list` act on behalf of the agent and the run that their options name, in the viewer's
+ * tenant, and return nothing that `viewer` does not see. Records of scopes that drover does not have, such as a user's, are not returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -134,7 +135,7 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
   }
   return {
     id: store.name,
-    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one draft, one result
+    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one result per draft
     get: (id) =>
       Effect.map(
         store.get(viewer, [unchecked(id)]),
@@ -173,7 +174,7 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 
 /**
  * Copies the entries that one of drover's own adapters lists into a store, in one write, with their ids. `filter` selects them; drover
- * lists those of a run only if given its `runId`. Their time becomes `validAt`. Returns their number.
+ * lists the entries of a run only if `filter` has its `runId`. Their `createdAt` becomes `validAt`. Returns their number.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,
@@ -210,15 +211,15 @@ export const rememberTool = (
 /** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` disables it. */
 export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("recall", ids)
-/** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec says `allowForget`. */
+/** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec has `allowForget: true`. */
 export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("forget", ids)
 
-/** Renders the memory index of an agent for its system prompt; `""` without entries. The spec limits the number of entries. */
+/** Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. The spec limits their number. */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
-/** Reads the instruction files from the root down to `cwd`. A file that cannot be read is logged as a warning. */
+/** Reads the instruction files (such as AGENTS.md) from the root down to `cwd`. A file that cannot be read is logged as a warning. */
 export const loadInstructionFiles = (
   { cwd, ...config }:
     & { readonly cwd: string }
@@ -238,16 +239,16 @@ export const loadInstructionFiles = (
     (config) => InstructionFiles.loadInstructionFiles(cwd, config)
   )
 
-/** Stores the files of `InstructionFiles.layer` as read-only records of the tenant, and forgets records whose files no longer exist. */
+/** Stores the files of `InstructionFiles.layer` as read-only records of the tenant; forgets records whose files no longer exist. */
 export const seedInstructionFiles = (
   tenant?: string
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError, InstructionFiles.InstructionFiles> =>
   Effect.flatMap(InstructionFiles.InstructionFiles, (files) => files.seed(Viewer.system(tenant)))
 
-/** The pattern of drover's ids of agents and runs. This library accepts any well-formed text, and encodes it in file names. */
+/** The pattern of agent and run ids in drover. This library accepts any well-formed text as an id, and encodes it in file names. */
 export const ID_SEGMENT_RE = /^[a-zA-Z0-9_-]{1,64}$/
 
-/** Makes a document for `bm25` from an entry's texts. */
+/** Makes a document for `bm25` from the texts of an entry. */
 export const buildDoc = (
   id: string,
   summary: string,
@@ -255,11 +256,11 @@ export const buildDoc = (
   tags?: ReadonlyArray<string>
 ): Bm25.Doc<string> => Bm25.buildDoc(id, { summary, body, tags })
 
-/** Returns the scopes of a search: the named ones, else `global` and `agent` and, with a `runId`, also `run`. */
+/** Returns the scopes that a search covers: `scopes` if given; else `global` and `agent` and, with a `runId`, also `run`. */
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
-/** Whether an entry meets the conditions of a search other than its query. An agent's entry matches only for that agent. */
+/** Whether an entry meets the conditions of a search, apart from its query. An agent's entry matches only if the caller is that agent. */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
   const asked = new Set(tags?.map((tag) => tag.toLowerCase()))
@@ -270,7 +271,7 @@ export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
     (tags === undefined || entry.tags?.some((tag) => asked.has(tag.toLowerCase())) === true)
 }
 
-/** Orders entries: last changed first, then greatest id first. */
+/** Compares entries for sorting: last changed first; of entries changed at the same time, the greatest id first. */
 export const byRecency = (
   a: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">,
   b: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">
@@ -285,37 +286,37 @@ export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
   run: entries.filter(({ scope }) => scope === "run")
 })
 
-/** A tool as data. */
+/** A tool of a model, as data. */
 export type ToolDef = MemoryTool
-/** An event of memory. Unlike drover's, also reports forgotten records, denied calls and failed writes. */
+/** An event about memory. Unlike in drover, there are also events for forgotten records, denied calls and failed writes. */
 export type HarnessEvent = MemoryEvent
 
-/** The one error of this library, with `op` and `reason`. */
+/** The error type of this library, with `op` and `reason`. */
 export { MemoryError } from "../domain/MemoryError.ts"
-/** The pattern of a ULID, an id that is derived from a seed, and a new id. */
+/** A function that derives an id from a seed, one that makes a new ULID, and the pattern of ULIDs. */
 export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
 /** Renders instruction files for a system prompt; `""` without files. */
 export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
-/** The spec of an agent's memory, and its hash, by which `Resume` detects a changed spec. */
+/** The spec of an agent's memory, and the function that hashes it, by which `Resume` detects a changed spec. */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
-/** Makes the plugin that limits writes per turn: `writesPerTurn`, default 1, and the `toolIds` that count. */
+/** Makes the plugin that limits writes per turn. Options: `writesPerTurn`, default 1, and the `toolIds` whose calls count. */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
-/** The error when a run is resumed under another spec. */
+/** The error if a run is resumed with a spec other than the saved one. */
 export { ResumeError } from "../harness/Resume.ts"
 /** A plugin that receives the events of a harness and may deny tool calls. */
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** A document made by `buildDoc`, and one ranked by `bm25`. */
+/** A document that `buildDoc` made, and one that `bm25` ranked. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
 /** Splits a text into its terms, words of any script. */
 export { tokenise } from "../ranking/Tokenizer.ts"
 
 const most = 1_000
 
-/** Brands an id without validation: the store validates it, with a better message. */
+/** Brands an id without validation, since the store validates it and reports a better message. */
 const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })
 
 const draftOf = (
@@ -328,7 +329,7 @@ const draftOf = (
 
 const filterOf = ({ kinds, tags }: SearchOpts): Pick<MemoryFilter, "kinds" | "tags"> => definedFields({ kinds, tags })
 
-/** Returns drover's name for a scope; `undefined` if it has none. */
+/** Returns drover's name of a scope; `undefined` for scopes that drover does not have. */
 const nameOf = (scope: OurScope): MemoryScope | undefined => {
   if (scope === Global) return "global"
   const { actorId, agentId, runId, sessionId, userId } = scope
@@ -339,7 +340,7 @@ const nameOf = (scope: OurScope): MemoryScope | undefined => {
 const toEntry = ({ body, createdAt, id, kind, scope, summary, tags, updatedAt }: MemoryRecord): MemoryEntry =>
   definedFields({
     id,
-    scope: nameOf(scope) ?? "agent", // scopes without a name are filtered out before
+    scope: nameOf(scope) ?? "agent", // scopes without a name were filtered out before
     agentId: scope === Global ? undefined : scope.agentId,
     runId: scope === Global ? undefined : scope.runId,
     kind,

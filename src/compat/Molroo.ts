@@ -1,11 +1,12 @@
 /**
- * The memory interface of molroo's SDK: conversions between its `MemoryAdapter` and `EpisodicMemory` in both directions, and
+ * The memory interface of molroo's SDK: converts its `MemoryAdapter` to the service `EpisodicMemory` and back, and offers its
  * `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`, by
  * `layerAdapter`.
  *
- * An adapter returns promises; `run` runs their effects. `docs/compat.md` lists the deliberate differences, each with its test: every
- * declared filter is applied, no leg (part) of a recall shows another entity's episodes, an episode that is saved again under its id is
- * stored once, and a leg that fails is listed in `failures`.
+ * An adapter returns promises; `run` runs the effects behind them. A leg is one of the separate queries of a recall: for episodes, for
+ * episodes by meaning, and for reflections. `docs/compat.md` lists the deliberate differences, each with its test: every declared filter is
+ * applied, no leg returns another entity's episodes, an episode that is saved again under its id is stored once, and a leg that fails is
+ * listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -44,8 +45,9 @@ export const InMemoryAdapter = (
   )
 
 /**
- * Recalls the memories that bear on a message: episodes, episodes found by meaning, and reflections, with a block for the prompt. Each leg
- * shows what the viewer sees; one that fails is listed in `failures`. Rejects only if every leg fails.
+ * Recalls the memories that relate to a message: episodes, episodes found by meaning, and reflections, and renders them as a block for the
+ * prompt. Each of the three queries (legs) returns only what the viewer sees; one that fails is listed in `failures`. Rejects only if all
+ * fail.
  */
 export const recallMemories = (
   message: string,
@@ -61,15 +63,15 @@ export const recallMemories = (
 
 /** Emotion as valence, arousal and dominance. */
 export type { VAD } from "../domain/Emotion.ts"
-/** An appraisal in nine dimensions, the neutral appraisal, and the function that clamps an appraisal to its ranges. */
+/** An appraisal in nine dimensions, the neutral appraisal, and a function that clamps each dimension to its range. */
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
 /** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
 export { stripMetaTags } from "../domain/Message.ts"
-/** Make an adapter for one viewer, and the service over an adapter of your own. */
+/** Functions that make an adapter for one viewer, and the service over an adapter of your own. */
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"
 /** Renders recalled memories as an escaped block for a prompt; `""` if there are none. */
 export { buildMemoryBlock } from "../kinds/EpisodicMemory.ts"
-/** Schemas of the limits of a recall, and of the limits with the types of episodes to recall. */
+/** Schemas of the limits of a recall, alone and together with the types of episodes to recall. */
 export { RecallConfig, RecallLimits } from "../kinds/EpisodicMemory.ts"
 /** The adapter, its queries, an episode, a reflection, and the result of a recall. */
 export type {

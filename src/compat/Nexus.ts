@@ -1,10 +1,10 @@
 /**
  * The memory interfaces of nexus-agents: its key-value backend, typed memories, graph, priorities, notes, sessions and beliefs, each
- * implemented for one viewer by a kind of this library. Use it to run code that was written for its `IMemoryBackend` and similar
- * interfaces.
+ * implemented for one viewer over a service of this library (a kind, such as `SemanticMemory`). Use it to run code that was written for its
+ * `IMemoryBackend` and similar interfaces.
  *
- * An adapter takes the service of the kind, the viewer and `run`, and returns promises. It writes in the viewer's own scope, and the
- * caller's ids count within that scope only, so that two users may each have a fact with the same id. `docs/compat.md` lists the deliberate
+ * An adapter is made from the service of the kind, the viewer and `run`, and returns promises. It writes in the viewer's own scope, and the
+ * caller's ids are unique only within that scope, so two users may each have a fact with the same id. `docs/compat.md` lists the deliberate
  * differences, each with its test: a limit of 0 is rejected, an invalidated fact can still be read by `asOf`, and pruning deletes only
  * records older than the given time.
  *
@@ -37,7 +37,7 @@ import * as SessionMemory from "../kinds/SessionMemory.ts"
 import * as TaskMemory from "../kinds/TaskMemory.ts"
 
 /**
- * Provides the services of all kinds that have an adapter here, over one store, except for the key-value backend, which needs
+ * Provides the services behind all adapters of this module, over one store, except the key-value backend, which needs
  * `KeyValueMemory.layer`.
  */
 export const layer = Layer.mergeAll(
@@ -54,13 +54,13 @@ export const layer = Layer.mergeAll(
   TaskMemory.layer
 )
 
-/** The numbers of the four levels of importance. */
+/** The numeric values of the four levels of importance. */
 export { importanceOf } from "../domain/MemoryRecord.ts"
-/** The numbers of the four levels of confidence, and the level nearest to a number. */
+/** The numeric values of the four levels of confidence, and a function that returns the level nearest to a number. */
 export { confidenceOf, levelOf } from "../domain/Payload.ts"
-/** Make the key-value backend of a namespace for one viewer, and copy the values of a backend of your own. */
+/** Functions that make the key-value backend of a namespace for one viewer, and copy the values of a backend of your own. */
 export { copyBackend, toBackend as CustomMemoryBackend } from "../kinds/KeyValueMemory.ts"
-/** The key-value backend, the metadata of a value, and an entry of `batchWrite`. */
+/** The key-value backend, the metadata of a value, and one entry of `batchWrite`. */
 export type {
   Entry as WriteOperation,
   MemoryBackend as IMemoryBackend,

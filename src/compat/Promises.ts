@@ -1,16 +1,19 @@
-/** Common parts of the adapters of promise-based systems: the function that runs effects, and a `Completion` over a promise-based model. */
+/**
+ * Shared by the adapters to promise-based systems: the type of the function that runs effects, and a `Completion` over a promise-based
+ * model.
+ */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Completion from "../host/Completion.ts"
 
 /**
- * Runs an effect as a promise: `Effect.runPromise`, or that of a runtime. The library runs no effect by itself. On failure the function
- * decides the rejection; `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
+ * Runs an effect as a promise: `Effect.runPromise`, or the method of a runtime. The library itself runs no effects. The function determines
+ * how the promise rejects; `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 
-/** Provides a `Completion` over a promise-based model. A rejection becomes a failure with `model`. */
+/** Provides a `Completion` over a promise-based model. If the promise rejects, the completion fails with `model`. */
 export const completion = (
   model: string,
   ask: (prompt: Completion.Prompt) => Promise<string>

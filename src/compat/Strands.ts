@@ -2,9 +2,9 @@
  * The memory interface of Strands Agents' TypeScript SDK: its `MemoryManager` over named stores of this library, for one viewer. Use it to
  * run code that was written for Strands.
  *
- * `initAgent` makes a manager, whose methods return promises; `run` runs their effects. Each configured store is a `MemoryStore` layer, by
- * default one in memory. `docs/compat.md` lists the deliberate differences, each with its test: a wrong configuration is rejected with a
- * list of all violations, the hits of all stores are ranked together, and a search that fails in every store fails.
+ * `initAgent` makes a manager, whose methods return promises; `run` runs the effects behind them. Each configured store is a `MemoryStore`
+ * layer, by default one in memory. `docs/compat.md` lists the deliberate differences, each with its test: an invalid configuration is
+ * rejected with a list of all violations, the hits of all stores are ranked together, and a search that fails in every store rejects.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -52,30 +52,30 @@ export interface MemoryStoreConfig {
   readonly name: string
   /** Description of the store's contents; the descriptions of the tools include it. */
   readonly description?: string | undefined
-  /** Largest number of results of a search, unless the call gives one. Default 3. */
+  /** Largest number of results of a search, unless the search sets one. Default 3. */
   readonly maxSearchResults?: number | undefined
-  /** Whether the store can be written to. Default false. */
+  /** Whether the manager may write to the store. Default false. */
   readonly writable?: boolean | undefined
-  /** Extraction from conversations: `true` for the defaults, or its options. Default: none. */
+  /** Extraction of memories from conversations: `true` for the default options, or an object of options. Default: no extraction. */
   readonly extraction?: boolean | Outbox.Options | undefined
-  /** Layer of the store. Default: one in memory. */
+  /** Layer of the store. Default: a store in memory. */
   readonly layer?: Layer.Layer<Store.MemoryStore> | undefined
 }
 
 /** The configuration of a manager. */
 export interface MemoryManagerConfig {
   readonly stores: ReadonlyArray<MemoryStoreConfig>
-  /** Options of the tool `search_memory`; `false` for no such tool. Default: with its own name and description. */
+  /** Options of the tool `search_memory`; `false` for no such tool. Default: the tool with its own name and description. */
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
-  /** Options of the tool `add_memory`. Default: no such tool. */
+  /** `true`, or options, for the tool `add_memory`. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
   /** Names of the stores that the tools use. Default: all. */
   readonly toolStores?: ReadonlyArray<string> | undefined
-  /** Injection: on, off, or its options. Default true. */
+  /** `true` or `false` switches injection of memories into prompts on or off; an object sets its options. Default true. */
   readonly injection?: boolean | OurManager.InjectionConfig | undefined
-  /** Model for the extraction, such as `ModelExtractor` makes. Default: none. */
+  /** Model for the extraction, for example from `ModelExtractor`. Default: none. */
   readonly completion?: Layer.Layer<Completion.Completion> | undefined
-  /** Embedder for searches by meaning. Default: searches are lexical. */
+  /** Embedder for searches by meaning. Default: searches compare words only. */
   readonly embedder?: Layer.Layer<Embedder.Embedder> | undefined
 }
 
@@ -89,7 +89,7 @@ export interface MemoryEntry {
 
 /** Options of a search. */
 export interface SearchOptions {
-  /** Largest number of results from each store, 1..1,000. Default: the store's own. */
+  /** Largest number of results from each store, 1..1,000. Default: the `maxSearchResults` of the store. */
   readonly maxSearchResults?: number | undefined
   /** Names of the stores to search; `[]` searches none. Default: all. */
   readonly stores?: ReadonlyArray<string> | undefined
@@ -97,27 +97,27 @@ export interface SearchOptions {
 
 /** Strands' manager, for one viewer. */
 export interface MemoryManager {
-  /** Finds entries in all stores or the named ones, best first. Rejects only if every store fails or if a name is unknown. */
+  /** Finds entries in all stores or the named ones, best first. Rejects only if every store fails or a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
   /** Adds a text to all writable stores or the named ones. Rejects with an `AggregateError` that names the stores that failed. */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
   ): Promise<void>
-  /** Stores messages of the viewer's session in every store that extracts, until the store's trigger fires. */
+  /** Stores messages of the viewer's session in every store with extraction, where they wait until the store's trigger fires. */
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
-  /** Extracts from all waiting messages. Rejects if a store fails. */
+  /** Extracts memories from all waiting messages. Rejects if a store fails. */
   flush(): Promise<void>
-  /** Returns the tools: `search_memory`, `add_memory` if it is configured, then those of the stores. */
+  /** Returns the tools: `search_memory`, `add_memory` if it is configured, and then tools that the stores define. */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
-  /** Returns the text to append to the last message for the model; `""` if no memory bears on it. */
+  /** Returns the text to append to the last message that the model receives; `""` if no memory relates to it. */
   inject(messages: ReadonlyArray<Message>): Promise<string>
 }
 
 /**
- * Makes the manager for a viewer. It adds entries in the scope of `Viewer.subjectOf`; its session is the viewer's `sessionId ?? runId`,
- * else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. When the scope closes, waiting
- * messages are extracted first.
+ * Makes the manager for a viewer. Entries are added in the scope of `Viewer.subjectOf`; the session is the viewer's `sessionId`, else its
+ * `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. Closing the scope first
+ * extracts memories from waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -129,7 +129,7 @@ export const initAgent = (
     const memory = Context.get(context, MemoryService.MemoryService)
     return {
       search: async (query, { maxSearchResults, stores } = {}) => {
-        // an empty list means every store for `manager.search`, but none for Strands
+        // `manager.search` treats an empty list as all stores, Strands as none
         if (stores?.length === 0) return []
         const { hits } = await run(manager.search(viewer, query, { maxSearchResults, stores }))
         return hits.map((hit) => ({
@@ -164,7 +164,7 @@ export const initAgent = (
     }
   })
 
-/** Provides a model for `completion` from a function that answers with a promise. A rejection becomes a failure with `model`. */
+/** Provides a model for `completion` from a function that returns a promise. If the promise rejects, the completion fails with `model`. */
 export const ModelExtractor = (
   { model, name = "strands" }: {
     readonly model: (prompt: Completion.Prompt) => Promise<string>
@@ -173,10 +173,10 @@ export const ModelExtractor = (
   }
 ): Layer.Layer<Completion.Completion> => Promises.completion(name, model)
 
-/** Fires after every turn. */
+/** Makes the trigger that fires after every turn. */
 export const InvocationTrigger = (): ExtractionTrigger.ExtractionTrigger => ExtractionTrigger.invocation
 
-/** Fires after every n-th turn. A configuration with `turns` other than a whole number of at least 1 is rejected. */
+/** Makes the trigger that fires after every n-th turn. `initAgent` fails if `turns` is not a whole number of at least 1. */
 export const IntervalTrigger = ({ turns }: { readonly turns: number }): ExtractionTrigger.ExtractionTrigger =>
   ExtractionTrigger.interval(turns)
 
@@ -186,19 +186,19 @@ export interface MemoryToolConfig {
   readonly description?: string | undefined
 }
 
-/** The name and the description of the tool that adds, and whether a call waits for its writes. */
+/** Name and description of the tool `add_memory`, and whether a call waits until its entries are written. */
 export interface MemoryAddToolConfig extends MemoryToolConfig {
-  /** Whether a call waits for its writes. Default true. */
+  /** Whether a call waits until its entries are written. Default true. */
   readonly waitForWrites?: boolean | undefined
 }
 
-/** A store of this library; each of its calls names a viewer. */
+/** A store of this library. Unlike in Strands, each call names the viewer on whose behalf it acts. */
 export type MemoryStore = Store.Service
-/** The function by which a store is given messages unchanged, with their sequence numbers in the session. */
+/** The function of a store that receives messages unchanged, with their sequence numbers in the session, and extracts by itself. */
 export type AddMessagesContext = Store.Ingest
-/** Selects the messages to extract from; default: all but tool calls and tool results. */
+/** Selects the messages to extract from. Default: all but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>
-/** Extracts facts instead of the model: `options.customExtract` of an extraction. */
+/** Extracts facts in place of the model; set as `options.customExtract` of an extraction. */
 export type Extractor = NonNullable<MemoryPipeline.Options["customExtract"]>
 /** The options of injection. */
 export type { InjectionConfig as MemoryInjectionConfig } from "../harness/MemoryManager.ts"

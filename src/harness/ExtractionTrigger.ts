@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation: each turns the stream of its events into a stream of firings. Time is
- * taken from Effect's `Clock`.
+ * Triggers decide when memories are extracted from a conversation. A trigger is a function from the stream of a conversation's events to a
+ * stream that emits once each time it fires, which starts an extraction. Delays are measured with Effect's `Clock`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -8,42 +8,46 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { Message } from "../domain/Message.ts"
 
-/** An event of a conversation: a message, the end of a turn, or the end of the session. */
+/** An event of a conversation: a message, the end of a turn (one append of messages), or the end of the session. */
 export type TriggerEvent =
   | { readonly _tag: "Message"; readonly message: Message; readonly sequence: number }
   | { readonly _tag: "TurnEnd" }
   | { readonly _tag: "SessionEnd" }
 
-/** A trigger: decides when memories are extracted from a conversation. */
+/** Decides when memories are extracted from a conversation. */
 export interface ExtractionTrigger {
   readonly name: string
-  /** Turns the events of one conversation into firings; called once per store and session. A message is stored before its event is sent. */
+  /**
+   * Returns a stream that emits each time the trigger fires; called once for each store and session. When a message event arrives, its
+   * message is already stored.
+   */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
-   * Reasons why the trigger cannot work, such as an interval of 0 turns; a configuration with such a trigger is rejected. Default: none.
+   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer whose configuration holds a trigger with issues fails.
+   * Default: none.
    */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Starts to watch one conversation, without a stream. An outbox prefers this to `fires`, whose fibers cost up to 300 KB per conversation.
-   * `make` leaves it out.
+   * Starts to watch one conversation without a stream. An outbox uses this function if present, since the fibers of `fires` cost up to 300
+   * KB per conversation. Triggers that `make` returns have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }
 
-/** A trigger's state for one conversation; it needs no fibers. Times are epoch milliseconds. */
+/** State of a trigger for one conversation, driven by calls instead of a stream, so it needs no fibers. Times are epoch milliseconds. */
 export interface Watch {
-  /** Reports an event; returns whether the trigger fires now. */
+  /** Handles an event; returns whether the trigger fires now. */
   readonly on: (event: TriggerEvent, now: number) => boolean
-  /** Returns the time at which the trigger fires if no event comes first; `undefined` for never. */
+  /** Returns the time at which the trigger fires unless an event comes before; `undefined` for never. */
   readonly due: () => number | undefined
-  /** Reports the current time; returns whether the trigger is due. Each due time is reported once. */
+  /** Handles the passing of time; returns whether the trigger fires now. The trigger fires once for each time that `due` returned. */
   readonly wake: (now: number) => boolean
 }
 
-/** Makes a watch that fires on events only, never after a time. */
+/** Makes a watch that fires on events only, never because time has passed. */
 const eventful = (on: (event: TriggerEvent) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
-/** Makes a trigger from a stream. */
+/** Makes a trigger from a function over the stream of events, without a `watch`. */
 export const make = (
   name: string,
   fires: ExtractionTrigger["fires"],
@@ -59,8 +63,8 @@ const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
 /**
- * Fires after every n-th turn, n ≥ 1. It never fires for a conversation of fewer than n turns, unless `any` combines it with another
- * trigger.
+ * Fires after every n-th turn, n ≥ 1. A conversation of fewer than n turns never fires it; combine it by `any` with another trigger to
+ * extract from short conversations as well.
  */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
@@ -82,7 +86,7 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** Fires when no event has come for this long since the last one; finite, above 0. */
+/** Fires when no event has come for `duration`, which must be finite and above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {
@@ -109,7 +113,7 @@ export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   }
 }
 
-/** Fires when any of the given triggers fires; takes at least one. */
+/** Fires when any of the given triggers fires. At least one trigger must be given. */
 export const any = (...triggers: readonly [ExtractionTrigger, ...Array<ExtractionTrigger>]): ExtractionTrigger => {
   const trigger = make(
     triggers.map(({ name }) => name).join(" | "),
@@ -117,7 +121,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
       Stream.unwrapScoped(
         Effect.map(
           Stream.broadcast(events, triggers.length, { capacity: "unbounded" }),
-          (copies) => Stream.mergeAll(copies.map((copy, i) => triggers[i]!.fires(copy)), { concurrency: "unbounded" }) // one each
+          (copies) => Stream.mergeAll(copies.map((copy, i) => triggers[i]!.fires(copy)), { concurrency: "unbounded" }) // one copy each
         )
       ),
     triggers.length === 0

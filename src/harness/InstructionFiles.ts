@@ -1,7 +1,7 @@
 /**
- * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works. A file outside the root
- * is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files of one directory with the
- * same text, only the first is returned.
+ * Reads instruction files (AGENTS.md, CLAUDE.md) in every directory from the root of a tree down to the agent's working directory. A file
+ * outside the root is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files with the
+ * same text in one directory, only the first is returned.
  *
  * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to the
  * importing file. An imported file follows the file that imports it. A name that belongs to no file is plain text. An import that leads out
@@ -38,7 +38,7 @@ export interface InstructionFile {
   /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
-  /** Path, relative to the root, of the named file whose imports lead to this one. Default: this file is not imported. */
+  /** Path, relative to the root, of the file in `filenames` whose imports lead to this one. Absent: this file is not imported. */
   readonly importedBy?: string | undefined
 }
 /** The files that were read, and issues for those that were not. */
@@ -48,13 +48,13 @@ export interface Loaded {
 }
 /** Operations of `InstructionFiles`. */
 export interface Service {
-  /** Reads the files, root first. A file that is unreadable or longer than the limit becomes an issue; the rest is returned. */
+  /** Reads the files, root first. A file that is unreadable or longer than the limit adds an issue; the other files are returned. */
   readonly load: Effect.Effect<Loaded>
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only records in the tenant's Global scope, and forgets records whose files no longer exist; unchanged records
-   * stay. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails only if none can be.
+   * Stores the files as read-only records in the tenant's Global scope; forgets records whose files no longer exist. Unchanged records are
+   * not rewritten. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails only if none can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: that of the process. Not part of the hashed spec. */
+  /** Working directory. Default: the process's. Not part of the spec that `Resume` hashes. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -102,7 +102,7 @@ export const loadInstructionFiles = (
   FileSystem.FileSystem | Path.Path
 > => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), told)
 
-/** Renders files for a system prompt; `""` without files. Each text is fenced, so that it cannot end its section. */
+/** Renders files for a system prompt; `""` without files. Each text is fenced, so no line of it can look like the next section. */
 export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): string =>
   files.length === 0 ? "" : [
     "## Project instructions",
@@ -130,7 +130,7 @@ const seed = (
     const files = yield* Effect.flatMap(tree.load, told)
 
     const apply = (mutation: MemoryMutation) =>
-      Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one mutation, one result
+      Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one result per mutation
     const put = (file: InstructionFile) => {
       const draft = draftOf(file, tree.relative(file), project, projectKey)
       const record = known.find(({ id }) => id === draft.id)
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // another process may run in another directory: a file that was not loaded here is gone only if it does not exist
+    // another process, working in another directory, may have stored this record: it is stale only if its file does not exist
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -180,24 +180,24 @@ const draftOf = (
   }
 }
 
-/** The fields of an instruction as text. A record is rewritten only if this text changes. */
+/** Returns the fields that are compared, as text; a stored record is rewritten only if this text differs from the draft's. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
 
-/** Returns the text, cut to the length that a record can hold. */
+/** Returns the text, cut to 65,536 characters, the longest body of a record. */
 const bodyOf = (content: string): string =>
   content.length <= 65_536
     ? content
     : `${content.slice(0, 65_500).replace(/[\uD800-\uDBFF]$/, "")}\n\n[...truncated]`
 
-/** The instruction files between a root and a working directory. */
+/** The instruction files in the directories from the root down to the working directory. */
 interface InstructionTree {
-  /** Absolute path of the root, links resolved. */
+  /** Absolute path of the root, with symbolic links resolved. */
   readonly root: string
-  /** Reads the files, root first, in each directory in the order of `filenames`. */
+  /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file by its path relative to the root; `None` if it is missing or blank, or neither one of `filenames` nor imported by one. */
+  /** Reads a file by its path relative to the root. `None`: missing, blank, or neither in `filenames` nor imported by such a file. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -205,7 +205,7 @@ interface InstructionTree {
   readonly relative: (file: InstructionFile) => string
 }
 
-/** Largest number of directories, from the working directory up, that are searched for the root. */
+/** Largest number of directories, counted up from the working directory, in which the root is searched. */
 const maxLevels = 40
 /** Largest depth of imports, and largest number of imported files. */
 const [maxDepth, maxImports] = [5, 100]
@@ -216,14 +216,14 @@ interface Found {
   readonly file: InstructionFile
 }
 
-/** Returns the first 1,000 names after `@` outside of code, each once. A space within a name is written with a backslash before it. */
+/** Returns the names after `@` outside of code, each once, at most 1,000. A space within a name is written as backslash and space. */
 const importsOf = (text: string): ReadonlySet<string> => {
   const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
-  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // always captured
+  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
   return new Set(names.slice(0, 1_000))
 }
 
-/** Opens the tree. Fails if the working directory does not exist or lies outside the root. */
+/** Finds the root and returns functions that read the files below it. Fails if `cwd` does not exist or lies outside the root. */
 const openTree = (
   cwd: string,
   config: InstructionFilesConfig,
@@ -241,7 +241,7 @@ const openTree = (
     while (ancestors.length < maxLevels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
       ancestors.push(path.dirname(ancestors.at(-1)!)) // `ancestors` is never empty
     }
-    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // else not the root
+    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // an error: no root
     const root = config.root === undefined
       ? Option.getOrElse(yield* Effect.findFirst(ancestors, hasGit), () => bottom)
       : yield* real(config.root, "the root")
@@ -253,7 +253,7 @@ const openTree = (
 
     const relative = (name: string) => path.relative(root, name).split(path.sep).join("/")
 
-    /** Reads a file and resolves its symbolic links; keeps the path under which it was asked for. */
+    /** Reads a file. `at` of the result has symbolic links resolved, `file.path` has not. */
     const read = (file: string) =>
       Effect.gen(function*() {
         const called = relative(file)
@@ -276,7 +276,7 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
-    /** Reads a file by its name relative to a folder, with or without punctuation at its end; `None` if neither is a file. */
+    /** Reads an imported file by its name relative to a folder; if there is none, tries the name without the punctuation at its end. */
     const importOf = (folder: string, name: string) =>
       Effect.gen(function*() {
         if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Adds a file, then the files that it imports. `chain`: resolved paths of the files that lead to it, its own last. */
+        /** Adds a file, then the files that it imports. `chain`: resolved paths from the first importing file to this one. */
         const take = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)
@@ -346,7 +346,7 @@ const openTree = (
     return tree
   }).pipe(Effect.withSpan("InstructionTree.open"))
 
-/** Reads at most `maxBytes` of a file. A longer text is cut at a whole character, with a note at its end. */
+/** Reads at most `maxBytes` of a file. A longer text is cut between characters, and a note is added at its end. */
 const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxBytes: number) =>
   Effect.gen(function*() {
     const { type } = yield* Effect.mapError(fs.stat(file), unreadable(called))
@@ -357,7 +357,7 @@ const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxByte
     )
     const truncated = bytes.length > maxBytes
     const text = yield* Effect.try({
-      // `stream` leaves out a character that was cut in half, instead of failing
+      // `stream: true` drops an incomplete last character instead of throwing
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, maxBytes), { stream: truncated }),
       catch: () => notText(called)
     })

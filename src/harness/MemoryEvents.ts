@@ -1,5 +1,6 @@
 /**
- * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the oldest events.
+ * Events about memory operations, for a harness (the program that runs an agent) to show, log and count. Listeners may miss events: one
+ * that lags behind loses the oldest.
  *
  * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of written records and
  * the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
@@ -49,7 +50,7 @@ export const MemoryEvent = Schema.Union(
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
-  /** A record was forgotten because its kind was over its cap. */
+  /** A record was forgotten because its kind had more records than its cap allows. See `Retention`. */
   Schema.TaggedStruct("memory_retired", { ...common, ...entry }),
   Schema.TaggedStruct("memory_denied", {
     ...common,
@@ -58,11 +59,11 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** A best effort failed: an index, an injection, one retriever of a search. The operation went on without it. */
+  /** Optional work failed: rendering the index, an injection, or one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the viewer is the library itself. */
+  /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the event's viewer is the system. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
-  /** A part of memory, such as `injection`, was skipped for a call that named no viewer. */
+  /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
 /** An event of memory. */
@@ -73,8 +74,8 @@ export interface Service {
   /** Publishes an event; never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
   /**
-   * Events of every viewer, from the moment the stream is run. Only the harness should read it: an agent must not see other viewers'
-   * events.
+   * Events of every viewer, from the moment the stream is run. Only the harness should read the stream: an agent must not see events of
+   * viewers other than its own.
    */
   readonly stream: Stream.Stream<MemoryEvent>
 }
@@ -102,8 +103,8 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
   })
 
 /**
- * Publishes an event for each report of a redaction, until the scope closes. If two layers pass the same `publish`, each report is still
- * published once. @internal
+ * Publishes an event for each report of a redaction, until the scope closes. If two layers register the same `publish`, each report is
+ * still published once. @internal
  */
 export const publishReports = (
   redaction: Redaction.Service | undefined,
@@ -115,7 +116,9 @@ export const publishReports = (
     publish
   )
 
-/** Removes the texts of an event. Every event passes through it on publication, so publishers may include texts. */
+/**
+ * Removes the texts of an event. `publish` applies this function to every event unless `texts` is set, so callers may always include texts.
+ */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   switch (event._tag) {
     case "memory_written":
@@ -142,27 +145,30 @@ export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
 
 /** Builds events and publishes them. @internal */
 export interface EventPublisher {
-  /** Publishes `memory_written` or `memory_forgotten` for each change; nothing for a record that was absent. */
+  /** Publishes `memory_written` or `memory_forgotten` for each change, and nothing for a change with outcome `absent`. */
   readonly changed: (viewer: Viewer.Any, changes: ReadonlyArray<Change>) => Effect.Effect<void>
-  /** Runs a write, and publishes its changes, or `memory_write_failed`. */
+  /** Runs a write; then publishes an event for each change, or `memory_write_failed` if the write failed. */
   readonly write: <A>(
     viewer: Viewer.Any,
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
-  /** Runs a search, and publishes `memory_recalled`. A failure is counted but not published, since the caller receives it. */
+  /**
+   * Runs a search; then publishes `memory_recalled`. A failed search is counted but publishes no event, since the caller receives the
+   * failure.
+   */
   readonly recall: (
     viewer: Viewer.Viewer,
     query: MemoryQuery,
     search: Effect.Effect<SearchResult, MemoryError>
   ) => Effect.Effect<SearchResult, MemoryError>
-  /** Counts the tokens of a text that goes into a prompt, at four characters a token. */
+  /** Adds the tokens of a text that a prompt will contain to the metric `memory_tokens_injected`, at four characters a token. */
   readonly injected: (part: "index" | "context" | "instructions", text: string) => Effect.Effect<void>
   /** Publishes `memory_retired` for each record. */
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
-  /** Publishes `memory_denied`: a plugin refused a call of a tool. */
+  /** Publishes `memory_denied`: a plugin refused a tool call. */
   readonly denied: (call: ToolCall, plugin: string, reason: string) => Effect.Effect<void>
-  /** Publishes `memory_degraded`, and logs a warning: a best effort failed. */
+  /** Publishes `memory_degraded`, and logs a warning: optional work failed, and the operation went on without it. */
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
   /** Publishes `memory_viewer_missing`, and logs a warning: `part` skipped a call that named no viewer. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>

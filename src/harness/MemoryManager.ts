@@ -1,10 +1,10 @@
 /**
- * Automatic memory over named stores: searches all of them, adds records to all or some of them, and extracts memories from conversations.
+ * Automatic memory over several named stores: searches all of them, adds records to all or some, and extracts memories from conversations.
  *
  * ```text
  * search     searches the federation of all stores, by words and, with an embedder, by meaning
  * add        writes the same drafts to each selected store; a store that fails does not affect the others
- * messages   go to the outbox of each store that extracts; the outbox keeps them in that store
+ * messages   are queued in the outbox of each store that extracts; the outbox keeps them as rows of that store
  * ```
  */
 import * as Context from "effect/Context"
@@ -42,9 +42,9 @@ export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
 export interface Config {
-  /** Extraction by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: no store extracts. */
+  /** Extraction options by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: no store extracts. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
-  /** Injection: on, off, or its options. Default true. */
+  /** `true` or `false` switches injection on or off; an object sets its options. Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
 }
 /** The outcome of `add` in one store. */
@@ -54,48 +54,48 @@ export interface Added {
 }
 /** A choice of stores. */
 export interface StoreSelection {
-  /** Names of stores; absent or `[]`: all. Repeats count once. An unknown name fails with `not_found` before any call. */
+  /** Names of stores; absent or `[]` selects all. Repeats count once. An unknown name fails with `not_found` before any store is called. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
 /** Operations of `MemoryManager`. */
 export interface Service {
-  /** The stores, in the order in which the federation lists them. */
+  /** The stores, in the order of the federation. */
   readonly stores: Effect.Effect<ReadonlyArray<Federated.Named>>
   readonly search: (
     viewer: Viewer,
     query: string,
     options?: StoreSelection & {
-      /** Largest number of results from each store. Default: the store's own. */
+      /** Largest number of results from each store. Default: the limit that the store's registration sets. */
       readonly maxSearchResults?: number | undefined
     }
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
-   * Adds drafts to all writable stores, or to the named ones (fails with `read_only` if one is not writable). Returns the outcome of each
-   * store. Fails only if all stores fail, with their common reason or else `unavailable`, and names them; and with `invalid_id` if a draft
-   * has an id and several stores are selected.
+   * Adds drafts to all writable stores or, if names are given, to those stores; fails with `read_only` if one of them is not writable.
+   * Returns one outcome per store. Fails if every store fails: with their common reason, else `unavailable`, and a message that names each
+   * store. Fails with `invalid_id` if a draft has an id and several stores are selected.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Adds in the background: a failure becomes an event and a warning. `flush` waits for it, the close of the scope up to 30 s. */
+  /** Runs `add` in the background; its failure is published and logged. `flush` waits for it, closing the scope for at most 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Stores messages in the outbox of every store that extracts, before it returns. Fails if a store could not, and names it. */
+  /** Stores messages in the outbox of every store that extracts. Fails if any outbox fails, with a message that names its store. */
   readonly addMessages: (
     viewer: Viewer,
     session: string,
     messages: ReadonlyArray<Message>
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Tells the triggers that the session has ended. */
+  /** Notifies the extraction triggers that the session has ended. */
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Renders the memories that relate to a turn; an empty block if the trigger does not fire. */
+  /** Renders the memories that relate to a turn; an empty block if `InjectionConfig.trigger` excludes the turn or nothing is found. */
   readonly inject: Injection.Inject
-  /** Waits for accepted drafts, and extracts all waiting messages. Fails with counts per store, without user data: see `Outbox`. */
+  /** Waits for drafts of `accept` and extracts all waiting messages. Fails with counts per store and no user data: see `Outbox`. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** The outboxes, by store name; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
@@ -103,7 +103,7 @@ export interface Service {
 /** Tag of the manager. */
 export class MemoryManager extends Context.Tag("@memory/MemoryManager")<MemoryManager, Service>() {}
 
-/** Provides the manager. Fails with `invalid_draft`, and lists every violation, if the configuration does not fit the stores. */
+/** Provides the manager. If the configuration does not fit the stores, fails with `invalid_draft` and lists every violation. */
 export const layer = (
   config: Config = {}
 ): Layer.Layer<
@@ -119,8 +119,8 @@ interface Managed {
   readonly embedder: Embedder.Service
   readonly events: MemoryEvents.EventPublisher
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
-  readonly working: FiberSet.FiberSet<void> // drafts of `accept` that are being written
-  isOpen: boolean // false once the scope begins to close; `accept` then fails
+  readonly working: FiberSet.FiberSet<void> // running fibers of `accept`
+  isOpen: boolean // set to false when the scope begins to close; `accept` then fails
 }
 
 const make = (
@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options = { ...extraction.options, line: name } // the store's name keeps ids of turns apart
+          const options = { ...extraction.options, line: name } // stores with different lines derive different ids
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
@@ -184,7 +184,7 @@ const make = (
     } satisfies Service
   })
 
-/** Stops accepting drafts, and waits up to 30 seconds for those already accepted. */
+/** Makes `accept` fail from now on, and waits up to 30 seconds for the drafts accepted before. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)
@@ -245,7 +245,7 @@ const accept = (
       !managed.isOpen ? closed : addTo(managed, viewer, drafts, targets, provenance).pipe(
         Effect.flatMap((all) => noneFailed("add", all)),
         Effect.catchAll(managed.events.degraded(viewer, "add")),
-        Effect.disconnect, // a hanging store must not delay the close of the scope
+        Effect.disconnect, // a store that hangs must not delay the closing of the scope
         FiberSet.run(managed.working),
         Effect.asVoid
       )
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately, so that a failing store does not affect the others. Fails only if all fail. */
+/** Adds the drafts to each store separately, so that a failing store does not affect the others. Fails only if every store fails. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -284,7 +284,7 @@ const addTo = (
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
         const { embed } = yield* pipelineOf(managed, store)
-        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // the records are stored already
+        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // the records are stored by now
       }
       return { store: name, result }
     })
@@ -294,7 +294,7 @@ const addTo = (
   })
 }
 
-/** Calls every outbox. Fails if any of them fails, and names its store. */
+/** Calls every outbox. Fails if any call fails, with a message that names the store. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
@@ -312,13 +312,13 @@ type Failure = { readonly store: string; readonly error: MemoryError.MemoryError
 const failuresOf = (all: ReadonlyArray<Outcome>): ReadonlyArray<Failure> =>
   all.flatMap(({ result, store }) => Either.isLeft(result) ? [{ store, error: result.left }] : [])
 
-/** Fails with one error if any failed. */
+/** Fails with one combined error if any store failed. */
 const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void, MemoryError.MemoryError> => {
   const failures = failuresOf(all)
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Combines errors into one, with their common reason or else `unavailable`. The message names each store. */
+/** Combines errors into one, with their common reason, else `unavailable`. The message names each store. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
@@ -327,7 +327,7 @@ const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.Memor
     : MemoryError.make("unavailable", { op, message, cause: first?.error })
 }
 
-/** Whether the name of a session fits into the `source` of a record. */
+/** Whether a session name may be stored in the `source` of a record. */
 const isSession = (session: string): boolean => session.length <= 1_024 && session.isWellFormed()
 const unnamed = MemoryError.make("invalid_id", {
   op: "addMessages",
@@ -338,7 +338,7 @@ const unnamed = MemoryError.make("invalid_id", {
 const extractionsOf = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, options: Outbox.Options]> =>
   Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
 
-/** Fails with all violations at once if the configuration does not fit the stores. */
+/** Checks that the configuration fits the stores; fails with all violations at once. */
 const check = (
   config: Config,
   stores: ReadonlyArray<Federated.Named>,

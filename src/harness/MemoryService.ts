@@ -1,6 +1,7 @@
 /**
- * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code that does not
- * say on whose behalf it acts does not compile. The services that it builds on take the viewer as their first argument.
+ * Memory as one service, which a harness (the program that runs an agent) provides and an agent's code calls. Its operations require
+ * `CurrentViewer`, so code that does not say on whose behalf it acts does not compile. The services below this one take the viewer as their
+ * first argument instead.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -43,44 +44,47 @@ export const as =
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** An operation that never fails: it publishes a failure as an event, and a text that it returns says that memory is unavailable. */
+/** An operation that never fails: it publishes a failure as an event. If it returns text, the text says that memory is unavailable. */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
-/** Option of writes that may compute a vector. */
+/** Option of writes: whether to compute the vector at once. */
 export interface Embed {
   /**
-   * Whether to compute the vector at once rather than in `embedMissing`. If embedding fails, the record is stored without a vector and the
-   * failure is published as an event; a missing `Embedder` is published the first time only. Default false.
+   * Whether to compute the vector at once rather than later in `embedMissing`. If embedding fails, the record is stored without a vector
+   * and an event is published. If no `Embedder` is provided, the event is published only the first time. Default false.
    */
   readonly embed?: boolean | undefined
 }
-/** Options of `put`. Origin `agent` or `pipeline` marks the write as a model's, which the spec's `sharedWrites` restricts. */
+/** Options of `put`. Under origin `agent` or `pipeline` the spec's `sharedWrites` restricts the write, as a model's. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
-/** The origin of a change. */
+/** Option of writes: where the change comes from. */
 export interface OriginOptions {
   /**
-   * Origin of the change. `agent` and `pipeline` stand for a model, whose writes the spec's `sharedWrites` restricts. Default `user`: code
-   * of the harness.
+   * Origin of the change. `agent` and `pipeline` mark a model's writes, which the spec's `sharedWrites` restricts. Default `user`, which
+   * also stands for the harness's own code.
    */
   readonly origin?: Origin | undefined
 }
-/** Options of `forget`: the origin, and whether to erase the record beyond recovery. Default: the record can be restored. */
+/** Options of `forget`. `purge` erases the record beyond recovery; by default the record can be restored. */
 export interface ForgetOptions extends OriginOptions {
   readonly purge?: boolean | undefined
 }
 
-/** Operations of `MemoryService`, each on behalf of the current viewer unless it says otherwise. */
+/** Operations of `MemoryService`, on behalf of the current viewer unless the comment says otherwise. */
 export interface Service {
   /** The spec that the layer was built with. */
   readonly spec: MemorySpec.MemorySpec
 
   /** Stores a record. */
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
-  /** Returns a record, if the viewer sees it. */
+  /** Returns a record, or `None` if it does not exist or is not visible to the viewer. */
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
-  /** Searches records by words or by a given vector, best first. `recall` also embeds the text of the query. */
+  /** Searches records by words or by a given vector, best first. Unlike `recall`, it does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
-  /** Returns a page of records, newest first; with `forgotten: true`, those that the viewer can bring back by a `Restore` of `apply`. */
+  /**
+   * Returns a page of records, newest first; with `forgotten: true`, the forgotten records that the viewer can bring back with a `Restore`
+   * mutation.
+   */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   /** Changes a record. */
   readonly update: (
@@ -88,30 +92,30 @@ export interface Service {
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
-  /** Forgets a record; returns whether it existed. It can be restored until the store empties its trash, but not after a `purge`. */
+  /** Forgets a record; returns whether it existed. It can be restored until the store empties its trash, but not if `purge` is set. */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter, ignoring its limit, except those that the viewer may not forget: instructions, and Global
-   * records under `globalWrites: deny`. Returns their number. `purge` also erases matching records in the part of the trash that the viewer
-   * sees ("delete all about me"); with `forgotten: true` it erases only those.
+   * Forgets all records that match the filter, regardless of its `limit`, except those that the viewer may not forget: instructions, and
+   * Global records under `globalWrites: deny`. Returns their number. `purge` erases them, and also the matching records that are already in
+   * the trash and visible to the viewer; with `forgotten: true` it erases only the latter.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
-  /** Returns the revisions of a record, newest first. `limit`: default 20. */
+  /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /**
-   * Returns the record's neighbours: those that it links to and those that link to it, by links or by `[[names]]` in a text. Both ends must
-   * be visible to the viewer and valid now.
+   * Returns the record's neighbours: records that it links to and records that link to it, by stored links or by `[[names]]` in a text.
+   * Both ends of a link must be visible to the viewer and valid now.
    */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
-  /** Applies all mutations or none. `provenance`: with origin `agent` or `pipeline`, the spec's `sharedWrites` restricts the batch. */
+  /** Applies all mutations or none. Under origin `agent` or `pipeline` the spec's `sharedWrites` restricts the batch. */
   readonly apply: (
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Operation<ReadonlyArray<Applied>>
 
   /**
-   * Extracts memories from messages and stores them. Fails with `unsupported` if the layer was built without a `Completion`, unless
-   * `customExtract` or `infer: false` is given.
+   * Extracts memories from messages and stores them. Without a `Completion` in the layer, fails with `unsupported`, unless `customExtract`
+   * or `infer: false` is given.
    */
   readonly remember: (
     messages: ReadonlyArray<Message>,
@@ -128,55 +132,54 @@ export interface Service {
    */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
   /**
-   * Reverts the writes of a receipt. Fails with `not_owned` if the receipt belongs to another viewer or was altered since `remember`
-   * returned it.
+   * Reverts the writes that a receipt lists. Fails with `not_owned` if the receipt belongs to another viewer or was altered since
+   * `remember` returned it.
    */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /**
-   * Computes the vectors that records of any viewer lack, and returns their number. Without an `Embedder` returns 0 and logs which layer
-   * lacks it.
+   * Computes the vectors that records of any viewer lack; returns their number. Without an `Embedder`, returns 0 and logs that the layer
+   * lacks one.
    */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Renders the memory index for the system prompt: summaries and ids, of 30 records by default. */
+  /** Renders the memory index for the system prompt: summaries and ids of records, by default 30. */
   readonly index: BestEffort<PromptBlock.PromptBlock>
   /**
-   * Renders records that relate to the last user message, 5 by default. Append the block to that message for this model call only. Empty if
-   * the last message is not a user's, if nothing is found, and if the search fails.
+   * Renders records that relate to the last user message, 5 by default. Append the block to that message for one model call and do not
+   * store it. The block is empty if the last message is not from a user, if nothing is found, or if the search fails.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
   /** Renders the instruction files, for the system prompt; `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
-   * Begins the viewer's turn: notifies the plugins, and stores the tenant's instructions the first time. Without it, the count of the write
-   * limit is never reset.
+   * Begins a turn of the viewer: notifies the plugins, and the first time stores the tenant's instruction files. If it is never called, the
+   * write limit counts all writes as one turn.
    */
   readonly turnStart: BestEffort<void>
   /**
-   * Notifies the plugins of the turn. With a `MemoryManager` the messages are stored before it returns, and extraction follows its trigger.
-   * The session is the viewer's `sessionId ?? runId`, else `default`.
+   * Notifies the plugins that the turn has ended. With a `MemoryManager`, also stores the messages, from which memories are extracted when
+   * the trigger fires. The session is the viewer's `sessionId`, else its `runId`, else `default`.
    */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
   /**
-   * Notifies the plugins and triggers that the session has ended. The harness should call it in a finalizer of each session, since the
-   * layer outlives sessions.
+   * Notifies plugins and triggers that the session has ended. Call it in a finalizer of each session: the layer outlives sessions and does
+   * not notice their end.
    */
   readonly sessionEnd: BestEffort<void>
 
   /**
-   * Extracts memories from all waiting messages of every viewer, each on behalf of its own viewer. Does nothing without a `MemoryManager`.
+   * Extracts memories from all waiting messages of all viewers, each on behalf of the viewer that sent it. Does nothing without a
+   * `MemoryManager`.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
-  /**
-   * Wraps a tool so that it obeys the plugins and the write limit and publishes events. These are the ones that the layer was built with.
-   */
+  /** Wraps a tool so that the layer's plugins and write limit can refuse its calls and its writes publish events. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` was skipped for a call that named no viewer. It serves
-   * adapters whose types cannot require a viewer, such as a model of @effect/ai.
+   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` was skipped because a call named no viewer. For adapters
+   * whose types cannot require a viewer, such as a model of @effect/ai.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 
@@ -204,7 +207,7 @@ const make = (
     const policy = { rules: spec, events: publisher }
     const harness = WritePolicy.make(store, policy)
     const model = WritePolicy.make(store, { ...policy, origin: "agent" })
-    /** Selects the store with the write rules for the origin. */
+    /** Selects the store whose write rules fit the origin: a model's or the harness's. */
     const storeOf = (origin: Origin = "user") => origin === "agent" || origin === "pipeline" ? model : harness
     const remembering = yield* WritePolicy.makeRemembering(policy)
     const prompt = yield* Injection.makeContext(
@@ -244,7 +247,7 @@ const make = (
       put: (draft, { embed = false, ...options } = {}) =>
         operation("put", (viewer) =>
           storeOf(options.origin).put(viewer, [draft], options).pipe(
-            Effect.map(([put]) => put!), // one draft, one result
+            Effect.map(([put]) => put!), // one result per draft
             Effect.tap(({ outcome, record }) => embedded(viewer, embed && outcome !== "duplicate", record))
           )),
       update: (id, patch, { embed = false, ifRevision, origin } = {}) =>
@@ -261,7 +264,7 @@ const make = (
           WritePolicy.forgetAll(store, policy, viewer, filter, options)),
       apply: (mutations, provenance) =>
         operation("apply", (viewer) => storeOf(provenance?.origin).apply(viewer, mutations, provenance)),
-      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one id, one result
+      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one result per id
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
       links: (id) => operation("links", (viewer) => store.links(viewer, id)),
@@ -300,8 +303,8 @@ const make = (
   })
 
 /**
- * Provides the service over a store. It uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
- * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided now but was not
+ * Provides the service over a store. Uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
+ * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided but was not
  * when the store was built.
  */
 export const layer = (
@@ -318,14 +321,14 @@ export interface TestOptions {
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** Answers of the model, in order: a string is returned as it is, any other value as JSON. Default: none. */
+  /** Answers of the scripted model, in order: a string is returned as it is, any other value as JSON. Default: none. */
   readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }
 
 /**
- * Provides the service for tests: in memory, with seeded ids, scripted answers and hash vectors. The same calls always give the same ids
- * and times.
+ * Provides the service for tests: in-memory store, seeded ids, scripted model, embedder by hashing. The same calls always return the same
+ * ids and times.
  */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
@@ -339,7 +342,9 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.orDie // an invalid spec is a mistake in the test
   )
 
-/** Renders the memory index. Never fails: if memory is unavailable, the block says so, and an event and a warning give the reason. */
+/**
+ * Renders the memory index. Never fails: if memory is unavailable, the text says so, and an event and a logged warning report the error.
+ */
 export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer> = Effect.flatMap(
   MemoryService,
   ({ index }) => Effect.map(index, ({ text }) => text)
@@ -352,7 +357,7 @@ const unspecified = (cause: unknown) => {
   return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }
 
-/** Offsets the ambient clock so that it shows `now` when the layer is built. */
+/** Shifts the ambient clock so that it shows `now` at the moment the layer is built. */
 const offsetClock = (now: string | number): Layer.Layer<never> =>
   Layer.unwrapEffect(
     Effect.clockWith((clock) =>

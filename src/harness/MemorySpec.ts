@@ -1,5 +1,6 @@
 /**
- * Settings of an agent's memory that its author writes down. `Resume` hashes them with the rest of a run's spec, to detect a changed spec.
+ * Settings of an agent's memory, as the agent's author writes them. `Resume` hashes them together with the rest of a run's spec, to detect
+ * that a spec was changed between two runs.
  */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
@@ -16,14 +17,14 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Largest number of writes per run and turn; 0 = no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
+  /** Largest number of writes within one turn of a run; 0 means no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
   /** Whether the agent may write `Global` records; with `deny` such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Viewer.mayWrite`. All conversations of a
-   * shared scope read what any of them wrote. Default: none; then the field is absent, so that specs from before it existed keep their
-   * hash.
+   * Shared scopes (the agent's, Global) that a model may write on behalf of a viewer with a user, session or actor id: see
+   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what any other one wrote there. Default: none; the field is then
+   * absent, so that older specs without it keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
@@ -42,10 +43,16 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
   /** Root of the tree. Default: the nearest ancestor of cwd with `.git`, else cwd. */
   root: Schema.optional(Schema.String),
-  /** Largest number of bytes of a file. A longer text is cut at a whole character and says so, and an issue reports it. Default 65,536. */
+  /**
+   * Largest number of bytes read of a file. A longer text is cut between characters, a note at its end says so, and an issue reports it.
+   * Default 65,536.
+   */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
-  /** Key from which the ids of seeded records are derived; set it to get the same ids on every machine. Default: the root's path. */
+  /**
+   * Key from which the ids of stored instruction records are derived; set it to get the same ids on every machine. Default: the root's
+   * path.
+   */
   projectKey: Schema.optional(Schema.String)
 }) {}
 
@@ -55,9 +62,9 @@ export type Input = ConstructorParameters<typeof MemorySpec>[0]
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
 
 /**
- * SHA-256 of canonical JSON, hex; the order of keys and `undefined` values do not affect it. Specs of equal meaning have equal hashes if
- * their defaults are applied (`make`). The default limit of `InstructionFilesConfig` is hashed as 16,384, the default of earlier versions,
- * so that their runs can be resumed; an explicit limit of 16,384 therefore hashes like the default.
+ * Returns the SHA-256 of the spec's canonical JSON, in hex; the order of keys and `undefined` values do not affect it. Apply the defaults
+ * first (`make`), so that specs of equal meaning have equal hashes. The default `maxBytesPerFile` is hashed as 16,384, the default of
+ * earlier versions, so that runs of those versions can be resumed; an explicit limit of 16,384 therefore hashes like the default.
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 
@@ -68,6 +75,6 @@ export const hashedForm = (spec: unknown): unknown =>
       isDefaultLimit(value) ? { ...value, maxBytesPerFile: maxBytesBefore } : value) ?? "null"
   )
 
-/** Whether a JSON value is an `InstructionFilesConfig`, or the JSON of one, with the default limit. */
+/** Whether a value is an `InstructionFilesConfig`, or its JSON, whose `maxBytesPerFile` is the default. */
 const isDefaultLimit = (value: unknown): value is object =>
   Predicate.isRecord(value) && "filenames" in value && "seedMemory" in value && value["maxBytesPerFile"] === maxBytes

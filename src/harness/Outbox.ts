@@ -1,6 +1,6 @@
 /**
- * A durable queue of messages that wait for extraction, kept as rows of the store itself: each message is extracted once, even across
- * crashes. Use it through `MemoryManager`, or directly in a program that feeds one store.
+ * A durable queue of messages that wait for extraction, stored as rows in the memory store itself. Memories are extracted from each message
+ * once, even across crashes. Use it through `MemoryManager`, or directly in a program that feeds one store.
  *
  * ```text
  * append     stores the messages                                         before a trigger may fire
@@ -8,10 +8,10 @@
  * write      writes the plan and erases its messages                     in one batch: all of it or nothing
  * ```
  *
- * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run
- * over the oldest batches of a line; a line has one reading at a time, in order. A batch is parked, and no longer read, if it fails
- * permanently, or fails ten times while other batches succeed. Messages that another process left behind are read when the layer is built.
- * Several processes may share a store; if two read the same batch, the first to write wins.
+ * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run (a
+ * model call) over the oldest batches of a line; a line has one reading at a time, in order. A parked batch is set aside and no longer
+ * read, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process did not read are
+ * read when the layer is built. Several processes may share a store; if two read the same batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
  *
@@ -19,12 +19,12 @@
  * limits     A line may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
  *            batches of its line read; if none of its line wait, those of another line of the tenant. If that fails, or
  *            takes longer than a time slice (`turn`), the append fails with `rate_limited`; it never hangs.
- * readers    Up to 16 readings run at once. A free reader goes to the tenants round robin, and within a tenant to the line
- *            that has waited longest. After one reading of up to 100 messages the line goes to the end of the queue.
+ * readers    A reader is a slot that runs one reading; there are 16. A free reader goes to the tenants round robin, and within
+ *            a tenant to the line that has waited longest. A reading covers up to 100 messages; then its line queues again.
  * hanging    A reading that exceeds its time slice of ten seconds moves to the half of the readers that is reserved for slow
  *            readings, and may go on up to its timeout. If that half is full, tenants share it evenly, and a reading that
- *            gets no place is stopped and restarted later. So readings that hang delay only one another.
- * failures   After ten failures in a row of a line, only every third request to read that line is tried.
+ *            gets no slow reader is stopped and restarted later. So readings that hang delay only one another.
+ * failures   After ten failures of a line in a row, only every third request to read that line is carried out.
  * ```
  */
 import * as Arr from "effect/Array"
@@ -51,20 +51,20 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 
 /** The state of an outbox. */
 export interface Status {
-  /** Number of messages that wait to be read. */
+  /** Number of messages that wait for extraction. */
   readonly waiting: number
-  /** Number of parked batches; `release` retries them. */
+  /** Number of parked batches, set aside after failures; `release` retries them. */
   readonly parked: number
   readonly failuresInARow: number
   /** Whether the messages survive the process; false if the store is volatile. */
   readonly durable: boolean
 }
 
-/** A batch that is no longer read because it failed. */
+/** A parked batch: set aside after failures and no longer read. */
 export interface Parked {
   readonly viewer: Viewer.Viewer
   readonly session: string
-  /** Sequence numbers in the session: of the first message, and of the message after the last. */
+  /** Sequence number, in the session, of the first message (`from`) and of the message after the last (`to`). */
   readonly from: number
   readonly to: number
   readonly reason: string
@@ -73,9 +73,9 @@ export interface Parked {
 /** Operations of `Outbox`. */
 export interface Service {
   /**
-   * Stores the messages and returns the sequence number of the first one in the session. Fails with `invalid_scope` if the viewer has no
-   * scope to remember them in, and with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait and could not be read at
-   * once.
+   * Stores the messages and returns the sequence number, in the session, of the first one. Fails with `invalid_scope` if the viewer has no
+   * scope to store memories in. Fails with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait and could not be read in
+   * time.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -85,15 +85,16 @@ export interface Service {
   /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Reads every line that has waiting messages, regardless of triggers and backoff. Fails if a line could be neither written nor parked.
-   * The error holds only counts: a flush has no viewer, so it names no user's message, id or text.
+   * Runs extraction for every line with waiting messages, regardless of triggers and backoff. Fails if the messages of a line could be
+   * neither extracted nor parked. The error contains only counts, no user's message, id or text, because a flush is called without a
+   * viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Lists the parked batches of every tenant, as the store has them. */
+  /** Lists the parked batches of every tenant, read from the store. */
   readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Makes the parked batches wait again; returns their number. */
+  /** Makes the parked batches wait for extraction again; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -103,21 +104,22 @@ export class Outbox extends Context.Tag("@memory/Outbox")<Outbox, Service>() {}
 /** Options of extraction. */
 export interface ExtractionConfig {
   /**
-   * Trigger of extraction. Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after two idle minutes.
+   * Decides when extraction runs. Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after two idle
+   * minutes.
    */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /**
-   * Method of extraction: `pipeline` extracts facts, `ingest` gives the messages to the store, which extracts by itself. Default: `ingest`
-   * if the store supports it, else `pipeline`.
+   * Method of extraction: `pipeline` lets a model extract facts; `ingest` passes the messages to the store, which extracts by itself.
+   * Default: `ingest` if the store supports it, else `pipeline`.
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * The scope that the facts are about. Default: the viewer's user; else its agent, if it names neither session nor actor; else all of its
-   * ids, so that a visitor's facts stay with the visit. `agent`: the viewer's agent, so that all conversations of the agent see them; for a
-   * viewer with a user, `options.sharedWrites` must then include `agent`.
+   * The scope in which extracted facts are stored. Default: the viewer's user. For a viewer without a user: its agent if it names neither
+   * session nor actor, else all of its ids, so that facts about an anonymous visitor stay with the visit. `agent`: the viewer's agent, so
+   * that all conversations of the agent see the facts; for a viewer with a user, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
-  /** Options of every extraction. A `scope` given here takes precedence over `about`. */
+  /** Options of the pipeline for every extraction. A `scope` given here takes precedence over `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
   /** Selects the messages to extract from. Default: all but tool calls and tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
@@ -125,41 +127,42 @@ export interface ExtractionConfig {
 
 /** Options of an outbox. */
 export interface Options extends ExtractionConfig {
-  /** Largest number of waiting batches of a tenant, at least 1; each append is a batch. Default 10,000. */
+  /** Largest number of waiting batches of a tenant, at least 1. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
-  /** Largest number of waiting batches of a line, at least 1. Default 1,000. */
+  /** Largest number of waiting batches of a line (one conversation), at least 1. Default 1,000. */
   readonly capacityPerLine?: number | undefined
   /**
-   * Number of readings, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for slow readings. Default 16.
+   * Largest number of readings, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for readings that
+   * exceed their time slice. Default 16.
    */
   readonly concurrency?: number | undefined
-  /** Time slice: longest time that a reading may hold a reader that others wait for, and that an append waits for room. Default 10 s. */
+  /** Time slice: how long a reading may occupy a reader that others wait for, and how long an append waits for room. Default 10 s. */
   readonly turn?: Duration.DurationInput | undefined
-  /** Delays between the attempts of a line. Default: exponential from one second, at most five minutes. */
+  /** Delays before a failed reading of a line is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
   /** Longest time of one reading; a longer one fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Largest number of open lines; beyond it, the lines without waiting messages are closed, the longest idle first, and their triggers
-   * start anew. Default 1,000.
+   * Largest number of lines kept in memory. Beyond it, lines without waiting messages are closed, the longest idle first; the trigger of a
+   * closed line starts anew with its next message. Default 1,000.
    */
   readonly openLines?: number | undefined
   /**
-   * Longest time that the close of the scope waits for unread messages; those left over stay in the store. 0 does not wait. Default 30
-   * seconds.
+   * Longest time for which closing the scope waits for extraction; messages not extracted by then stay in the store. 0 does not wait.
+   * Default 30 seconds.
    */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** Receives the changes that an outbox wrote, and the failures of best-effort work. */
+/** Is called with the changes that an outbox wrote, and with failures that it logged and survived. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
 /**
- * Makes an outbox. It first reads the messages that another process left behind; when the scope closes it reads waiting messages, see
- * `flushTimeout`.
+ * Makes an outbox. It first reads the messages that an earlier process did not read. When the scope closes, it reads the waiting messages
+ * for at most `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -264,7 +267,7 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
   const unread = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
-    Effect.disconnect, // do not wait for a store that hangs
+    Effect.disconnect, // a store that hangs must not delay the close beyond the timeout
     Effect.interruptible,
     Effect.timeoutFail({
       duration: flushTimeout,
@@ -294,10 +297,10 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
   )
 }
 
-/** Requests a reading of every conversation that another process left unread. */
+/** Requests a reading of every conversation with messages that an earlier process did not read. */
 const takeUpAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
-    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have nothing left to read
+    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no unread messages
     const takeUp = (state: OutboxState.OutboxState) =>
       OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(

@@ -1,7 +1,7 @@
 /**
- * An outbox whose conversations are divided among the machines of a cluster, by @effect/cluster: each conversation is owned and read by one
- * machine at a time, and another takes over if that machine dies. Use it where several processes serve one store; in a single process, and
- * over a vault or SQLite, `Outbox` does the same without a cluster.
+ * An outbox (queue of messages that wait for extraction) whose conversations are divided among the machines of a cluster, by
+ * @effect/cluster. One machine at a time owns a conversation and extracts from its messages; if it dies, another one takes over. Use it
+ * where several processes serve one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no cluster.
  *
  * ```text
  * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
@@ -11,8 +11,8 @@
  *
  * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
  * The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of their appends,
- * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so forgetting
- * in the store is enough.
+ * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so erasing
+ * a person's data in the store is enough.
  *
  * It is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -45,31 +45,31 @@ import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
-/** Options of an outbox in a cluster. `concurrency`, `turn` and the capacities apply to each process. */
+/** Options of an outbox in a cluster. `concurrency`, `turn`, `capacityPerTenant` and `capacityPerLine` apply to each process. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
-  /** Name that tells apart the outboxes of one cluster, at most 100 characters. Default `"default"`. */
+  /** Name of the outbox, different from those of other outboxes in the cluster; at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
-  /** Times at which one process of the cluster compacts the store, see `compact`. `false` for never. Default every hour. */
+  /** Times at which one process of the cluster calls `compact`; `false` for never. Default every hour. */
   readonly compaction?: Cron.Cron | false | undefined
 }
 
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, only of those whose ids match it), and the cluster
-   * messages of these conversations; returns the number of conversations. `WritePolicy.forgetAll` erases only the rows; the owners then
-   * clear the cluster messages when they close the conversations.
+   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, only of viewers whose ids match it), and the cluster
+   * messages of their conversations; returns the number of conversations. `WritePolicy.forgetAll` erases only the rows in the store;
+   * cluster messages then remain until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Then goes through the conversations that have been unchanged for an hour
-   * since the last call: it clears the cluster messages of a finished one, in case its owner was killed, and sends those of a waiting batch
-   * again, in case the appending process was killed before it sent them.
+   * Compacts the store, and returns the number of erased records. Then checks the conversations that became unchanged for an hour since the
+   * last call. For one without waiting messages it erases the cluster messages, in case its owner was killed before; for one with a waiting
+   * batch it sends the cluster message again, in case the appending process was killed before sending it.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** Tag of the outbox of a cluster. */
+/** Tag of the service for an outbox in a cluster. */
 export class OutboxCluster extends Context.Tag("@memory/OutboxCluster")<OutboxCluster, Service>() {}
 
 export type { Listener } from "./Outbox.ts"
@@ -77,9 +77,9 @@ export type { Listener } from "./Outbox.ts"
 export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
- * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of the cluster only
- * appends. Messages that already wait in the store are read at once. The scope closes without waiting for readings: other runners, now or
- * later, read the rest.
+ * Makes an outbox. If the process is a runner of the cluster, it owns a share of the conversations from now on; if it is a client, it only
+ * appends. Requests extraction of messages that already wait in the store. The scope closes without waiting for extraction: other runners,
+ * now or later, read the remaining messages.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -126,7 +126,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // its owner, not this process, reads what waits
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // waiting messages are read by the owner, not here
     })
     const outbox: OpenCluster = {
       options,
@@ -148,7 +148,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // the last known counts
+        Effect.catchAll(() => Effect.sync(() => seen)), // a failing store gives the counts of the last call
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,
@@ -166,8 +166,8 @@ export const make = (
   })
 
 /**
- * Provides an outbox over the `MemoryStore` and `MemoryPipeline` of the Effect context, and has one process of the cluster compact the
- * store.
+ * Provides an outbox over the `MemoryStore` and `MemoryPipeline` of the Effect context, and schedules `compact` in one process of the
+ * cluster.
  */
 export const layer = (
   options: Options = {}
@@ -197,14 +197,14 @@ interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
   readonly runner: ExtractionRunner.ExtractionRunner
-  /** Workers for the conversations that this process appended to; they ask the owner to read. */
+  /** Workers of the conversations that this process appended to. Instead of reading, they ask the owner to read. */
   readonly senders: OutboxWorkers.OutboxWorkers
   readonly lines: ConversationEntity.ConversationClient
-  /** Time at which this process last compacted the store, epoch milliseconds; 0 for never. */
+  /** Time at which this process last called `compact`, epoch milliseconds; 0 for never. */
   compactedAt: number
 }
 
-/** The trigger of the senders, which never fires: the owner's trigger decides. */
+/** Trigger of the senders. It never fires, since only the owner's trigger starts extraction. */
 const silent: NonNullable<Options["trigger"]> = {
   name: "silent",
   fires: () => Stream.empty,
@@ -245,7 +245,7 @@ const sessionEnd = (
       )
   )
 
-/** Asks the owner to read the waiting messages, and then refreshes the cached state. */
+/** Asks the conversation's owner to extract from the waiting messages; then refreshes the cached state. */
 const drainAgain = (
   outbox: OpenCluster,
   worker: OutboxWorker.OutboxWorker
@@ -292,7 +292,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   )
 }
 
-/** Requests a reading of every conversation that has unread messages. */
+/** Requests extraction in every conversation that has waiting messages. */
 const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     unreadOf(store),
@@ -303,7 +303,7 @@ const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryErr
       })
   )
 
-/** Reads the conversations that have waiting messages. Each has a session row, since every write updates it. */
+/** Finds the conversations that have waiting messages. Each has a session row, since every write of a conversation updates it. */
 const unreadOf = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
@@ -328,7 +328,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // the owner acknowledges its open cluster messages; if none answers, there is nothing to acknowledge
+        // the owner then acknowledges its open cluster messages; if no owner answers in time, none of them is open
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.lines.drain(sessionRow, viewer.tenant))),
           "5 seconds"
@@ -345,7 +345,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // not quiet at the last call
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // became quiet since the last call
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
       const busy = new Set<string>()
@@ -363,7 +363,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Sends the owners of the given conversations their waiting batches again. An owner ignores a batch that it knows. */
+/** Sends the owners of the given conversations their waiting batches again. An owner ignores a batch that it already has. */
 const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

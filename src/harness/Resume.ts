@@ -1,8 +1,9 @@
 /**
- * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the fields that may have changed.
+ * Checkpoints of an agent's runs. A run is resumed only if its spec equals the one that was saved, unless `accept` names the fields that
+ * may differ.
  *
- * A checkpoint is one file per run, written under a temporary name and renamed: after a crash the file is the new checkpoint or the
- * previous one.
+ * Each run has one checkpoint file, written under a temporary name and then renamed: after a crash the file holds either the new checkpoint
+ * or the previous one.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -28,14 +29,15 @@ export const Checkpoint = Schema.Struct({
   hash: Schema.String,
   /** Number of the turn, from 0. */
   turn: Schema.NonNegativeInt,
-  /** Number of messages from which memories have been extracted. */
+  /** Number of messages, from the first, from which memories have been extracted. */
   cursor: Schema.NonNegativeInt
 })
-/** The state of a run at the end of a turn. */
+/** The state of a run, saved at the end of a turn. */
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
 /**
- * A field of the spec that has changed. `before` or `after` is `undefined`, and absent when encoded, if the field is missing on that side.
+ * A field that differs between the saved and the present spec. `before` (saved) or `after` (present) is `undefined`, and absent when
+ * encoded, if that spec lacks the field.
  */
 export const Drift = Schema.Struct({
   field: Schema.String,
@@ -43,11 +45,11 @@ export const Drift = Schema.Struct({
   after: Schema.optional(Schema.Unknown)
 })
 
-/** The spec of a run has changed since its checkpoint. */
+/** The error of `resume` if the spec of a run has changed since its checkpoint was saved. */
 export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/ResumeError")("ResumeError", {
   checkpoint: Checkpoint,
   hash: Schema.String,
-  /** Changes, by the path of the field, such as `memory.writesPerTurn`; a dot in a key is written `\.`. */
+  /** The changed fields, by path, such as `memory.writesPerTurn`; a dot within a key is written `\.`. */
   changed: Schema.NonEmptyArray(Drift)
 }) {
   override get message(): string {
@@ -60,16 +62,16 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 /** Operations of `Resume`. */
 export interface Service {
   /**
-   * Loads the checkpoint of a run; `None` if the run was never saved. Fails with `ResumeError` if the spec differs, with
-   * `corrupt` if the file is not a checkpoint, and with `unsupported` if a newer release saved it.
+   * Loads the checkpoint of a run; `None` if none was saved. Fails with `ResumeError` if the spec differs, with `corrupt` if the file is
+   * not a checkpoint, and with `unsupported` if a newer version of the library saved it.
    */
   readonly resume: (
     runId: string,
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /**
-   * Saves a checkpoint atomically: after a crash the run has either this one or the previous one. Fails with `unsupported`, and changes
-   * nothing, if a newer release saved the previous checkpoint.
+   * Saves a checkpoint atomically: after a crash the run has either this checkpoint or the previous one. Fails with `unsupported`, and
+   * changes nothing, if a newer version of the library saved the previous one.
    */
   readonly save: (
     runId: string,
@@ -81,7 +83,7 @@ export interface Service {
 /** Tag of the service for checkpoints. */
 export class Resume extends Context.Tag("@memory/Resume")<Resume, Service>() {}
 
-/** Storage of checkpoints as text, by run id in Unicode form NFC. */
+/** Reads and writes the texts of checkpoints, by run id in Unicode form NFC. */
 interface Shelf {
   readonly read: (runId: string) => Effect.Effect<Option.Option<string>, MemoryError.MemoryError>
   readonly write: (runId: string, text: string) => Effect.Effect<void, MemoryError.MemoryError>
@@ -119,7 +121,7 @@ const make = (shelf: Shelf): Service => ({
     }).pipe(Effect.withSpan("Resume.save", { attributes: { runId } }))
 })
 
-/** Keeps one file per run in `directory`, which is created if it is missing. */
+/** Stores one file per run in `directory`, which is created if it is missing. */
 export const layer = ({ directory }: { readonly directory: string }): Layer.Layer<
   Resume,
   MemoryError.MemoryError,
@@ -156,10 +158,10 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
             yield* Effect.zipRight(fill(draft, text), fs.rename(draft, fileOf(runId))).pipe(
               Effect.tapError((error) =>
                 isTaken(error) ? Effect.void : Effect.orElseSucceed(fs.remove(draft, { force: true }), () => undefined)
-              ) // the first error is the one to report
+              ) // report the first error, not one of the removal
             )
           }).pipe(
-            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file, and a seeded Random repeats its name
+            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file behind, and a seeded Random draws its name again
             Effect.zipRight(sync(directory)),
             Effect.uninterruptible,
             Effect.mapError(io("save"))
@@ -168,7 +170,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
     })
   )
 
-/** Keeps checkpoints in memory, until the layer is closed. */
+/** Stores checkpoints in memory, until the layer is closed. */
 export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
   const texts = new Map<string, string>()
   return make({
@@ -178,8 +180,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Accepts a changed spec if only these fields have changed. A field includes its subfields: `memory` covers every field of `memory`.
- * Returns the checkpoint as it was saved; the next `save` stores the new spec.
+ * Catches the `ResumeError` of `resume` if no field other than the given ones has changed. A field includes its subfields: `memory` covers
+ * every field of `memory`. Returns the checkpoint with the old spec; the next `save` stores the new one.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(
@@ -193,7 +195,7 @@ export const accept = (fields: ReadonlyArray<string>) =>
     ({ checkpoint }) => Effect.succeedSome(checkpoint)
   )
 
-/** Lists the changed fields, in order of their names. Objects are compared field by field, other values as a whole. */
+/** Lists the fields that differ, in order of their names. Objects are compared field by field, other values as a whole. */
 const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray<typeof Drift.Type> =>
   Array.from(new Set([...Object.keys(before), ...Object.keys(after)])).sort().flatMap((key) => {
     const field = above + key.replace(/[\\.]/g, "\\$&")
@@ -220,7 +222,7 @@ const legal = (op: string, runId: string) =>
     })
   )
 
-/** Converts a spec to JSON: an instance of a `Schema.Class` becomes an object of its fields, `undefined` is left out. */
+/** Converts a spec to JSON: an instance of a `Schema.Class` becomes an object of its fields; fields with value `undefined` are left out. */
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
@@ -244,7 +246,8 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
   )
 
 /**
- * Returns the file name of a run, distinct even on case-insensitive disks: an id that is not `[a-z0-9_-]{1,64}` is replaced by its hash.
+ * Returns the file name of a run. Different ids have different names even on case-insensitive disks, since an id that does not match
+ * `[a-z0-9_-]{1,64}` is replaced by its hash.
  */
 const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
 

@@ -1,9 +1,10 @@
 /**
- * Keeps kinds within their caps: forgets the records beyond a cap, the least important first and of equally important ones the oldest.
- * `layer` does so every hour, `enforce` once.
+ * Keeps the number of records of a kind within the kind's cap: forgets the records beyond the cap, the least important first and of equally
+ * important ones the oldest. `layer` does so every hour, `enforce` once.
  *
- * The caps are those of the provided `MemoryKind.Kinds`, and hold per exact scope; a kind without a cap keeps everything. Records that have
- * expired or are no longer valid, and those of instruction files, are neither counted nor forgotten.
+ * The caps are those of the provided `MemoryKind.Kinds`, and apply to each scope separately (a broader scope does not count the records of
+ * narrower ones). Records of a kind without a cap are never forgotten. Records that have expired or are no longer valid, and those of
+ * instruction files, are neither counted nor forgotten.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -23,15 +24,15 @@ import * as MemoryEvents from "./MemoryEvents.ts"
 
 /** Options of `enforce`. */
 export interface Options {
-  /** Whether to change and publish nothing. Default false. */
+  /** Whether only to compute the result, without forgetting or publishing anything. Default false. */
   readonly dryRun?: boolean | undefined
 }
 
 /**
- * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. All are forgotten in one batch,
- * and can be restored until the store empties its trash. If a record changes meanwhile, the whole decision is repeated. Publishes
- * `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind of which some scope of the tenant
- * exceeds the cap; in a federation, of each kind that has a cap.
+ * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. One batch forgets all of them;
+ * they can be restored until the store empties its trash. If one of them is changed meanwhile, everything is read and decided again.
+ * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that exceeds its cap in
+ * some scope of the tenant; in a federation, which cannot count, of each kind with a cap.
  */
 export const enforce = (
   system: Viewer.System,
@@ -62,7 +63,7 @@ export const enforce = (
 
 const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.turn, page)
 
-/** Returns the kinds that exceed their cap in some scope; if the store cannot count them, every kind that has a cap. */
+/** Returns the kinds that exceed their cap in some scope or, if the store cannot count them, every kind that has a cap. */
 const kindsOver = (
   { reader }: Service,
   system: Viewer.System,
@@ -75,7 +76,7 @@ const kindsOver = (
       (groups) => Array.from(new Set(groups.map(([, kind]) => kind)))
     )
 
-/** Selects the records beyond the cap of their kind, per exact scope. Pure. */
+/** Selects the records beyond the cap of their kind, for each scope separately. Pure. */
 export const beyond = (
   records: ReadonlyArray<MemoryRecord>,
   caps: ReadonlyMap<string, number>
@@ -88,8 +89,8 @@ export const beyond = (
   )
 
 /**
- * Keeps every tenant within the caps, in the background: starts when the layer is built, then runs hourly while the store is in use. A
- * failure is logged, and retried an hour later.
+ * Enforces the caps for every tenant in the background: when the layer is built, and then hourly as long as the store is in use. A failure
+ * is logged, and the attempt repeated an hour later.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
@@ -106,7 +107,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // the round's own reads are activity, too, but must not start another round unless it changed something
+      // The round's own reads count as activity. They must not start another round, unless the round changed something.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")
@@ -126,7 +127,7 @@ const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): E
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>
   new Map(Array.from(kinds.values()).flatMap(({ cap, name }) => cap === undefined ? [] : [[name, cap]]))
 
-/** Whether the record counts towards the cap of its kind. */
+/** Whether the record counts towards its kind's cap: it is valid, not expired, and not of an instruction file. */
 const counts = (now: number) => (record: MemoryRecord): boolean =>
   !isExpired(record, now) && !(record.invalidAt !== undefined && record.invalidAt <= now) &&
   record.source.origin !== "instructions"

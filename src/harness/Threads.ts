@@ -1,12 +1,13 @@
 /**
- * The messages of conversations, kept in the store, so that a chat goes on after a restart.
+ * Stores the messages of conversations (threads), so that a chat can go on after a restart.
  *
- * A thread belongs to the subject of its viewer (`Viewer.subjectOf`): to a user in all sessions, else to an agent, else to a session or
- * actor. Other viewers can neither read nor list it, nor learn that it exists. `MemoryService.forgetAll(filter, { purge: true })` erases
- * threads along with records. Messages are not memories: a search of the store does not find them, but `search` of their thread does.
+ * A thread belongs to the subject of its viewer (`Viewer.subjectOf`): to a user across all sessions, else to an agent, else to a session or
+ * actor. Viewers with another subject can neither read nor list it, nor find out that it exists. `MemoryService.forgetAll(filter, { purge:
+ * true })` erases threads along with records. Messages are not records: a search of the store does not find them, only `search` of this
+ * service.
  *
- * An append is atomic: all of its messages are stored or none. Concurrent appends are put into one order. The cost of an append, and that
- * of reading a page, depends neither on the length of the thread nor on the number of threads.
+ * An append stores all of its messages or none. Concurrent appends are put into one order. The cost of an append, and of reading a page,
+ * depends neither on the length of the thread nor on the number of threads.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -34,8 +35,8 @@ export { purge } from "./Threads/ThreadWrites.ts"
 /** Operations of `Threads`. */
 export interface Service {
   /**
-   * Appends messages to a thread, which is created if it does not exist. Strips injected memory. Returns the sequence number of the first
-   * message. Fails with `invalid_draft` if a value is not a message.
+   * Appends messages to a thread, which is created if it does not exist. Removes injected memory from their texts. Returns the sequence
+   * number of the first message. Fails with `invalid_draft` if a value is not a message.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -43,7 +44,7 @@ export interface Service {
     messages: ReadonlyArray<ThreadRows.NewMessage>
   ) => Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Reads messages; returns none if the thread does not exist. Cost: grows with the number of messages read. */
+  /** Reads messages of a range; returns none if the thread does not exist. Cost: grows with the number of messages read. */
   readonly messages: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -51,10 +52,10 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Page, MemoryError.MemoryError>
 
   /**
-   * Reads the newest messages that fit into a budget of tokens, at four characters of text or data a token; at least the last message. The
-   * window begins with a message of the user or the system, if the thread has one, so that no tool result appears without its call. If no
-   * such message fits, as after a tool result that is longer than the budget, the window begins with the last such message and exceeds the
-   * budget.
+   * Reads the newest messages that fit into a budget of tokens, at four characters of text or JSON a token; the last message is always
+   * included. The result begins with a message of the user or the system, so that no tool result appears without its call. If none of these
+   * fits, the result begins with the last one of them and exceeds the budget. If the thread has none at all, the result begins with the
+   * first fitting message that is not a tool result.
    */
   readonly window: (
     viewer: Viewer.Viewer,
@@ -63,8 +64,8 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Window, MemoryError.MemoryError>
 
   /**
-   * Finds messages of a thread by words, best first. Cost: at the first search reads all messages, later those appended since; the indexes
-   * of the 64 threads searched last are kept in memory.
+   * Finds messages of a thread by words, best first. Cost: the first search reads all messages, later ones only those appended since; the
+   * indexes of the 64 threads searched last are kept in memory.
    */
   readonly search: (
     viewer: Viewer.Viewer,
@@ -72,15 +73,15 @@ export interface Service {
     query: { readonly text: string; readonly limit?: number | undefined }
   ) => Effect.Effect<ReadonlyArray<ThreadReads.Found>, MemoryError.MemoryError>
 
-  /** Returns the description of a thread, or `None`. */
+  /** Returns name, length and times of a thread, or `None`. */
   readonly get: (
     viewer: Viewer.Viewer,
     thread: string
   ) => Effect.Effect<Option.Option<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Lists threads, newest first by creation. `after` is the name of the last thread of the previous page; fails with `not_found` if that
-   * thread has been deleted or renamed since. Default limit 20.
+   * Lists threads, the last created first. `after` is the name of the last thread of the previous page; fails with `not_found` if that
+   * thread was deleted or renamed meanwhile. Default limit 20.
    */
   readonly list: (
     viewer: Viewer.Viewer,
@@ -88,9 +89,9 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Copies a thread, or its messages before a sequence number, into a new thread, in one batch. Fails with `not_found` if there is nothing
-   * to copy, with `invalid_id` if the new name is taken, and with `invalid_draft` if the sequence number is not a whole number of at least
-   * 0. Cost: grows with the number of messages.
+   * Copies a thread, or its messages before the sequence number `before`, into a new thread, in one batch. Fails with `not_found` if the
+   * thread does not exist, with `invalid_id` if a thread of the new name exists, and with `invalid_draft` if `before` is not a whole number
+   * of 0 or more. Cost: grows with the number of messages.
    */
   readonly fork: (
     viewer: Viewer.Viewer,
@@ -99,7 +100,7 @@ export interface Service {
     options?: { readonly before?: number | undefined }
   ) => Effect.Effect<ThreadRows.Thread, MemoryError.MemoryError>
 
-  /** Renames a thread. Fails with `not_found` if it does not exist, and with `invalid_id` if the new name is taken. */
+  /** Renames a thread. Fails with `not_found` if it does not exist, and with `invalid_id` if a thread of the new name exists. */
   readonly rename: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -107,8 +108,8 @@ export interface Service {
   ) => Effect.Effect<ThreadRows.Thread, MemoryError.MemoryError>
 
   /**
-   * Erases a thread irrecoverably, the last messages first. Returns whether it existed. If the process ends midway, a shorter thread is
-   * left, and another `delete` erases the rest.
+   * Erases a thread irrecoverably, the last messages first. Returns whether it existed. If the process ends midway, a shorter thread
+   * remains, and another `delete` erases the rest.
    */
   readonly delete: (viewer: Viewer.Viewer, thread: string) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
@@ -195,7 +196,7 @@ const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(
   }
 })
 
-/** Keeps threads in the store that is provided. */
+/** Provides threads that are stored in the `MemoryStore` of the context. */
 export const layer: Layer.Layer<Threads, never, MemoryStore.MemoryStore> = Layer.effect(Threads, make)
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>

@@ -1,9 +1,9 @@
 /**
- * The boundary between a model and memory: the rules that every write must keep, be it to the store or through the pipeline, and the
+ * The boundary between a model and memory: the rules that every write must obey, whether made on the store or through the pipeline, and the
  * plugins that may deny a tool call.
  *
- * `layer` wraps a store: it rejects writes that break the rules of the spec, and publishes an event for each change and each failed write.
- * Reads pass through.
+ * `layer` wraps a store: the wrapper rejects writes that break the rules of the spec, and publishes an event for each change and each
+ * failed write. Reads are not restricted.
  *
  * ```text
  * globalWrites: "deny"   no write changes, restores or purges a Global record: `not_owned`
@@ -40,7 +40,7 @@ import * as OutboxLog from "./Outbox/OutboxLog.ts"
 import * as RateLimit from "./RateLimit.ts"
 import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 
-/** The rules of the spec that writes must keep. */
+/** The fields of the spec that restrict writes. */
 export interface WriteRules extends Pick<MemorySpec, "globalWrites" | "sharedWrites"> {}
 
 /** Options of a store with write rules. */
@@ -48,14 +48,15 @@ export interface Options {
   readonly rules: WriteRules
   readonly events: MemoryEvents.EventPublisher
   /**
-   * Origin of the writes. `agent` and `pipeline` stand for a model, which `sharedWrites` restricts. Default `user`: code of the harness.
+   * Origin of the writes. `agent` and `pipeline` mark a model's writes, which `sharedWrites` restricts. Default `user`, which also stands
+   * for the harness.
    */
   readonly origin?: Origin | undefined
-  /** Name of the operation in errors. Default: that of the store's method. */
+  /** Name of the operation in errors. Default: the name of the called method. */
   readonly op?: string | undefined
 }
 
-/** Wraps a store, so that its writes keep the rules and publish events. */
+/** Wraps a store so that its writes obey the rules and publish events. */
 export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.Service => ({
   ...store,
   apply: (viewer, mutations, provenance) =>
@@ -99,7 +100,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     )
 })
 
-/** Provides the store of the context with write rules. Publishes to `MemoryEvents` if it is provided. */
+/** Provides the context's store with write rules. Publishes events to `MemoryEvents` if it is provided. */
 export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, never, MemoryStore.MemoryStore> =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -119,9 +120,9 @@ export const mayWrite = (
   globalWrites === "deny" && scope === Global ? deniedGlobal(op) : Effect.void
 
 /**
- * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns how many existed. With `purge`,
- * first erases the viewer's messages that wait for extraction, so that none becomes a memory meanwhile, and its threads, both only if the
- * filter restricts nothing but the scope; then the records, including those in the trash.
+ * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns their number. `purge` erases them,
+ * including those in the trash. If also the filter restricts nothing but the scope, it first erases the viewer's messages that wait for
+ * extraction, lest they become memories meanwhile, and the viewer's threads.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -136,7 +137,7 @@ export const forgetAll = (
       yield* ThreadWrites.purge(store, viewer, filter.scope)
     }
     const governed = make(store, { rules, events, op: "forgetAll" })
-    // reads as the library, which also sees records that are closed, not yet valid or expired: they are the viewer's data too
+    // reads as the system, which also sees records that are not yet valid, no longer valid or expired: they are the viewer's data, too
     const system = Viewer.system(viewer.tenant)
     const isClosed = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions" || (rules.globalWrites === "deny" && scope === Global)
@@ -149,7 +150,7 @@ export const forgetAll = (
         Effect.flatMap(Effect.forEach((ids) => governed.forget(viewer, Chunk.toReadonlyArray(ids), { purge })))
       )
     const there = filter.forgotten === true ? [] : yield* forgetEach(false)
-    // records that were forgotten earlier are still in the trash
+    // records that were forgotten earlier are still in the trash: erase them
     if (purge) yield* forgetEach(true)
     return there.flat().filter(Boolean).length
   })
@@ -179,7 +180,7 @@ const touchedBy = (mutations: ReadonlyArray<MemoryMutation>): Touched => ({
 const isPurge = (mutation: MemoryMutation | undefined): mutation is Extract<MemoryMutation, { _tag: "Forget" }> =>
   mutation?._tag === "Forget" && mutation.purge === true
 
-/** Fails if the rules forbid the write. Reads the affected records only if some rule might forbid it. */
+/** Fails if the rules forbid the write. Reads the affected records only if a rule might forbid the write. */
 const check = (
   store: MemoryStore.Service,
   { op: named, origin, rules }: Options,
@@ -205,7 +206,7 @@ const check = (
     }
     for (const { id, revision } of past) {
       const revisions = yield* store.history(Viewer.system(viewer.tenant), id, 1_000)
-      const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // else treat it as absent
+      const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // an invisible record counts as absent
       const meant = revision === undefined ? revisions[0] : revisions.find((found) => found.revision === revision)
       if (visible && meant) yield* standing(meant)
     }
@@ -221,9 +222,7 @@ const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, mess
 const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
 
-/**
- * The pipeline behind `MemoryService`, with the model and the embedder that are provided, if any. Its writes and searches publish events.
- */
+/** The pipeline behind `MemoryService`, with the model and the embedder of the context, if any. Its writes and searches publish events. */
 export interface Remembering {
   readonly remember: (
     viewer: Viewer.Viewer,
@@ -240,10 +239,10 @@ export interface Remembering {
     receipt: MemoryPipeline.Receipt
   ) => Effect.Effect<void, MemoryError.MemoryError>
   readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes vectors now, as a best effort: a record whose vector fails stays pending. */
+  /** Computes vectors now. Never fails: on an error, publishes an event, and `embedMissing` computes the vector later. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
-  /** Names of the models that were provided when the service was made. */
+  /** Names of the models in the context when the service was made. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
@@ -316,12 +315,13 @@ export const makeRemembering = (
   })
 
 /**
- * The guard around a tool: asks every plugin, in order, before the tool is called.
+ * Wraps tools so that every plugin is asked, in order, before a tool is called.
  *
- * Results and failures of every tool pass through `MemoryTool.visible`, including tools that this library did not make.
+ * Texts that a tool returns or fails with pass through `MemoryTool.visible`, which shows invisible characters; also for tools of other
+ * libraries.
  *
- * A plugin may crash. If it does in a notification, that is logged and the turn goes on; if it does when asked about a call, the call is
- * denied.
+ * A plugin may crash. If it crashes in a notification, that is logged and the turn goes on. If it crashes when asked about a call, the call
+ * is denied.
  */
 export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
@@ -329,8 +329,8 @@ export interface ToolGuard {
 }
 
 /**
- * Makes the guard. A denied call fails with `rate_limited` if the write limit denied it, else with `unsupported`, and with the plugin's own
- * message; `memory_denied` is published.
+ * Makes the guard. A call that the write limit denies fails with `rate_limited`, one that another plugin denies with `unsupported`, both
+ * with the plugin's message; `memory_denied` is published.
  */
 export const makeToolGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
@@ -385,7 +385,7 @@ export const makeToolGuard = (
   }
 }
 
-/** Returns the provided plugins, and adds the write limit of the spec unless they include one. */
+/** Returns the provided plugins, and adds the spec's write limit unless one of them has its id or the limit is 0. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
     const plugins = yield* HarnessPlugin.Plugins
@@ -394,6 +394,6 @@ export const plugins = (spec: MemorySpec) =>
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
   })
 
-/** Whether a refusal is due to a mistake that a model can correct at once, and not to a missing permission or a failure. */
+/** Whether a failure is caused by wrong arguments, which a model can correct at once, and not by a missing permission or a fault. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

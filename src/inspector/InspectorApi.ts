@@ -1,5 +1,6 @@
 /**
- * The JSON API behind the inspector's page. It calls `MemoryService` for the current viewer of each request.
+ * The JSON API behind the inspector, a web page that shows the memories of a viewer. It calls `MemoryService` on behalf of each request's
+ * viewer.
  *
  * ```text
  * GET  /api/session                the viewer for whom it acts
@@ -16,8 +17,9 @@
  * POST /api/why                    { id, text }: why a record is not found
  * ```
  *
- * A POST must have the content type `application/json`, which a page of another site can send only after a CORS preflight. A failure is `{
- * error: { reason, message, detail? } }`. A record that the viewer does not see is treated as one that does not exist.
+ * A POST must have the content type `application/json`: a page of another site can send that only after a CORS preflight. A
+ * failure has the body `{ error: { reason, message, detail? } }`. A record that the viewer does not see is reported like one that does not
+ * exist.
  */
 import { Size } from "@effect/platform/FileSystem"
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -55,7 +57,7 @@ export const Session = Schema.Struct({
   now: Schema.Number
 })
 
-/** Schema of the other end of a link, as the page shows it. */
+/** Schema of a linked record and its link, as the page shows them. */
 export const End = Schema.Struct({
   id: MemoryId,
   type: Schema.String,
@@ -68,8 +70,8 @@ export const End = Schema.Struct({
 export const Shown = Schema.Struct({ record: MemoryRecord, to: Schema.Array(End), from: Schema.Array(End) })
 
 /**
- * Schema of the response of `/api/records/:id/history`, newest first. The last item has no difference, since it is the earliest kept
- * revision.
+ * Schema of the response of `/api/records/:id/history`, newest revision first. The last item, the earliest revision that is kept, has no
+ * difference, as there is nothing to compare it with.
  */
 export const History = Schema.Struct({
   items: Schema.Array(Schema.Struct({
@@ -95,13 +97,15 @@ export const Prompt = Schema.Struct({
   instructions: Schema.String,
   index: Block,
   context: Block,
-  /** Text that was searched for: the message, unless it names no topic. */
+  /** Text that was searched for, by default the message; `null` if it names no topic, so that nothing was searched. */
   query: Schema.NullOr(Schema.String),
-  /** Hits of that search, best first, including some for which the context has no room. */
+  /** Hits of that search, best first. `isShown`: whether the context has room for the hit. */
   hits: Schema.Array(Schema.Struct({ hit: Hit, isShown: Schema.Boolean }))
 })
 
-/** Schema of the response of `/api/why`: the reason why the record is not found, with a sentence about it; both `null` if it is found. */
+/**
+ * Schema of the response of `/api/why`: the reason why the record is not found, and a sentence about it; both are `null` if it is found.
+ */
 export const Why = Schema.Struct({ reason: Schema.NullOr(Absence), text: Schema.NullOr(Schema.String) })
 
 const Text = Schema.String.pipe(Schema.maxLength(4_000))
@@ -125,13 +129,13 @@ const Restored = Schema.Struct({ revision: Schema.optional(Revision) })
 const Prompted = Schema.Struct({ text: Text })
 const Asked = Schema.Struct({ id: MemoryId, text: Text })
 
-/** Largest size of a request's body in bytes; the longest text of a record, escaped, fits. */
+/** Largest size of a request's body in bytes. The longest text of a record fits, even if JSON escapes each character. */
 const maxBytes = 4 * 1024 * 1024
 /** Number of records per page of a list. */
 const pageSize = 30
-/** Number of further hits that `/api/prompt` shows beside those of the context. */
+/** Number of hits that `/api/prompt` shows in addition to those in the context. */
 const beyond = 5
-/** Number of records of a context, the default of `Injection.InjectionConfig`. */
+/** Number of records in a context; equal to the default of `Injection.InjectionConfig`. */
 const contextSize = 5
 
 /** Makes the API over the `MemoryService` of the Effect context. `version` is shown on the page. */
@@ -300,7 +304,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     )
   })
 
-/** Rejects requests that a page of another site could send: those marked as cross-site, and POSTs that are not JSON. */
+/** Rejects requests that a page of another site could send: those that the browser marks as cross-site, and POSTs without JSON. */
 const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }): HttpApp.Default<E, R> => {
     const site = headers["sec-fetch-site"]

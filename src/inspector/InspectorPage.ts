@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and the headers that isolate the page: it runs only its own scripts, sends nothing to other hosts, and
- * cannot be framed.
+ * The files of the inspector's page, and HTTP headers that isolate the page: it can run only its own scripts and send nothing to other
+ * hosts, and other pages cannot embed it in a frame.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -9,7 +9,7 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 
-/** Schema of the files of the page: file names with their texts. */
+/** Schema of the page's files: each file's text, by name. */
 export const Files = Schema.Record({ key: Schema.String, value: Schema.String })
 /** Files of the page, as their schema decodes them. */
 export interface Files extends Schema.Schema.Type<typeof Files> {}
@@ -33,7 +33,9 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml"
 }
 
-/** Makes the function that returns the response for the path of a file: `/` is `index.html`. `undefined` for any other path. */
+/**
+ * Makes the function that returns the response for a path: the file of that name, `index.html` for `/`, and `undefined` for any other path.
+ */
 export const make = (files: Files) => {
   const answers = new Map(
     Object.entries(files).map(([name, text]) => [
@@ -47,7 +49,7 @@ export const make = (files: Files) => {
   return (path: string): HttpServerResponse.HttpServerResponse | undefined => answers.get(path)
 }
 
-/** Reads the files of the page from the JSON that the bundle contains. Fails with `unavailable` if it is missing. */
+/** Reads the page's files from the JSON that the built command contains. Fails with `unavailable` if it is missing. */
 export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
   Either.mapLeft(
     Schema.decodeUnknownEither(Schema.parseJson(Files))(json),
@@ -59,7 +61,7 @@ export const fromJson = (json: string | undefined): Either.Either<Files, MemoryE
       })
   )
 
-/** Reads the files of the page from a folder. Fails with `io`. */
+/** Reads the page's files from a folder. Fails with `io` if a file cannot be read. */
 export const fromFolder = (folder: string): Effect.Effect<Files, MemoryError.MemoryError, FileSystem> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem

@@ -1,4 +1,4 @@
-/** The graph around a record: its neighbours, their neighbours, and the links between them, as far as the viewer sees them. */
+/** The graph around a record: linked records up to a given distance, and the links between them, as far as the viewer sees them. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
@@ -7,12 +7,12 @@ import type { Neighbours } from "../storage/Links.ts"
 
 /** Largest distance from the requested record, in links. */
 export const maxDepth = 3
-/** Largest number of records of a graph. */
+/** Largest number of records in a graph. */
 export const maxNodes = 60
 
 /** Schema of a graph of ids. */
 export const Graph = Schema.Struct({
-  /** Records, nearest first, each with its distance in links. The first is the requested one. */
+  /** Records, nearest first, each with its distance in links; the first is the requested record. */
   nodes: Schema.Array(Schema.Struct({ id: MemoryId, depth: Schema.NonNegativeInt })),
   /** Links between these records, each once. */
   edges: Schema.Array(
@@ -25,8 +25,8 @@ export const Graph = Schema.Struct({
 export interface Graph extends Schema.Schema.Type<typeof Graph> {}
 
 /**
- * Traverses the links of a record in both directions, breadth first. Cost: one call of `links` for each record of the graph, including
- * those at the largest distance, to find the links between them.
+ * Follows the links of a record in both directions, breadth first. Cost: one call of `links` for each record of the graph; also for those
+ * at the largest distance, to find the links between them.
  */
 export const around = (
   links: (id: MemoryId) => Effect.Effect<Neighbours, MemoryError>,
@@ -37,7 +37,7 @@ export const around = (
     const depths = new Map([[id, 0]])
     const edges = new Map<string, Graph["edges"][number]>()
     let isCut = false
-    // a loop over a map also visits the entries that are added meanwhile
+    // iterating a Map also visits entries that are added during the loop
     for (const [current, distance] of depths) {
       const { from, to } = yield* links(current)
       const ends = [

@@ -10,19 +10,19 @@ export interface Line extends Schema.Schema.Type<typeof Line> {}
 
 /** Schema of a difference. */
 export const Difference = Schema.Struct({
-  /** Fields that differ, without the body, each as JSON; `null` if a revision lacks the field. */
+  /** Fields that differ, apart from the body, with both values as JSON; `null` if a revision lacks the field. */
   fields: Schema.Array(Schema.Struct({
     field: Schema.String,
     before: Schema.NullOr(Schema.String),
     after: Schema.NullOr(Schema.String)
   })),
-  /** Lines of the body if it differs; else empty. */
+  /** Lines of both bodies if they differ, else empty. */
   lines: Schema.Array(Line)
 })
 /** A difference, as its schema decodes it. */
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
-/** Fields that are not compared: those that every revision sets anew, and the body, which is compared by lines. */
+/** Fields that are not compared: some every revision sets anew; `body` is compared by lines. */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
 /** Returns the difference from one revision to the next. Cost: that of `linesOf`. */
@@ -37,12 +37,12 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
   return { fields, lines: before.body === after.body ? [] : linesOf(before.body, after.body) }
 }
 
-/** Largest number of pairs of lines that are compared. Beyond it, the differing part is shown as removed and added as a whole. */
+/** Largest number of pairs of lines that are compared. If there are more, the differing part is shown as wholly removed and added. */
 const maxPairs = 1_000_000
 
 /**
- * Returns the difference of two texts as lines, by their longest common subsequence. Cost: the product of their numbers of lines, without
- * equal lines at the beginning and the end.
+ * Returns the difference of two texts as lines, by their longest common subsequence. Cost: the product of the numbers of lines, not
+ * counting lines that are equal at the beginning and the end.
  */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")
@@ -65,7 +65,7 @@ const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArr
   const width = b.length + 1
   // common[i * width + j]: length of the longest common subsequence of the lines of a from i on, and of b from j on
   const common = new Uint32Array((a.length + 1) * width)
-  const at = (i: number, j: number) => common[i * width + j]! // the table is one larger than each text
+  const at = (i: number, j: number) => common[i * width + j]! // the table has one more row and column than the texts have lines
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
       common[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))

@@ -1,5 +1,5 @@
 /**
- * The checks that every HTTP request must pass before it acts for a viewer.
+ * The checks that an HTTP request must pass before it acts on behalf of a viewer.
  *
  * ```text
  * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. This stops DNS rebinding: a page whose own
@@ -21,21 +21,21 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import * as McpError from "./McpError.ts"
 import type { Holder, Tokens } from "./McpTokens.ts"
 
-/** Options of the checks: who may reach a server over HTTP, and how often. */
+/** Options of the checks: who may use a server over HTTP, and how often. */
 export interface Access {
-  /** The viewer of requests without a token, which must come from this machine. Ignored with `tokens`. */
+  /** The viewer of requests, if no tokens are required; they must then come from this machine. Ignored if `tokens` is set. */
   readonly viewer?: Viewer | undefined
-  /** The accepted tokens; every request must bear one of them. Default: none is required. */
+  /** The accepted tokens. If set, every request must have one of them. Default: no token is required. */
   readonly tokens?: Tokens | undefined
-  /** Names under which clients may address the server, without ports, besides `localhost` and IP addresses. Default: none. */
+  /** Host names under which clients may address the server, without ports, in addition to `localhost` and IP addresses. Default: none. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
   /** Origins of pages that may call the server, such as `https://app.example`. Default: the server's own. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
-  /** Largest number of requests per token in a minute, and in a burst; 0 = no limit. Default 600. */
+  /** Largest number of requests per token in a minute, all of which may come at once; 0 = no limit. Default 600. */
   readonly requestsPerMinute?: number | undefined
 }
 
-/** Wraps an app, so that only requests that pass the checks reach it, and act for their viewer. */
+/** Wraps an app so that only requests that pass the checks reach it, on behalf of their viewer. */
 export interface Guard {
   <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, Exclude<R, MemoryService.CurrentViewer>>
 }
@@ -57,7 +57,7 @@ const answered = ({ code, data, message }: McpError.McpError) => ({
   ...(data !== undefined && { data })
 })
 
-/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are not secret. */
+/** Wraps an app so that only Host and Origin are checked. For files of a page, which contain no secrets. */
 export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
   const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
   const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))
@@ -75,7 +75,7 @@ export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins"
     })
 }
 
-/** Makes the checks. Each call has its own count of requests for the rate limit. */
+/** Makes the checks. Each call of `make` returns checks with their own request counts. */
 export const make = (access: Access): Effect.Effect<Guard> =>
   Effect.sync(() => {
     const { requestsPerMinute = 600, tokens, viewer } = access
@@ -114,8 +114,8 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes a rate limiter per token (a token bucket): its burst is as large as the requests of a minute. Returns the seconds to wait, 0 for
- * none.
+ * Makes the rate limiter, a token bucket per bearer token that holds one minute's requests. Returns the seconds to wait; 0 if the request
+ * may proceed.
  */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()

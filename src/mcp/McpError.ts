@@ -1,16 +1,16 @@
-/** Errors as an MCP client receives them, with the codes of JSON-RPC and of the protocol. */
+/** Errors that an MCP client receives, with the codes of JSON-RPC and of the protocol. */
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { failureOf } from "../host/MemoryTool.ts"
 
-/** Codes of errors. */
+/** Codes of errors, by name. */
 export const codes = {
   parse: -32_700,
   invalidRequest: -32_600,
   methodNotFound: -32_601,
   invalidParams: -32_602,
   internal: -32_603,
-  /** The server rejects a call for now, and may accept it later. */
+  /** The server rejects the call now, and may accept it later. */
   refused: -32_000,
   /** There is no session with this id. */
   noSession: -32_001,
@@ -29,13 +29,13 @@ export class McpError extends Schema.TaggedError<McpError>("@memory/McpError")("
 export const make = (code: keyof typeof codes, message: string, data?: unknown): McpError =>
   new McpError({ code: codes[code], message, ...(data !== undefined && { data }) })
 
-/** The response to a call that ended with a defect. It discloses nothing about the defect. */
+/** The error for a call that ended with a defect. It discloses nothing about the defect. */
 export const internal: McpError = make("internal", "internal error")
 
-/** The response to a call that was interrupted because the server stops or the session has ended. */
+/** The error for a call that was interrupted because the server stops or the session has ended. */
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
-/** Makes the response for an error of the store: the reason as a tag, and the message that a model may see. */
+/** Returns the error for a failure of memory: the reason as `data`, and the message as a model may see it. */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)
   return make("internal", `${reason}: ${message}`, { reason })

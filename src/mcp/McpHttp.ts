@@ -1,6 +1,6 @@
 /**
- * MCP over streamable HTTP, as an app of @effect/platform. Each session is one conversation, and belongs to the viewer that began it; for
- * any other viewer the session does not exist.
+ * MCP over streamable HTTP, as an app of @effect/platform. A session is one client's conversation and belongs to the viewer that began it;
+ * for any other viewer the session does not exist.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -29,13 +29,13 @@ export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. A new one ends the viewer's session that has been idle longest, or is rejected if none is idle.
-   * Default 64.
+   * Largest number of sessions of a viewer. A new session ends the viewer's session that has been idle longest, or is rejected if none is
+   * idle. Default 64.
    */
   readonly maxSessions?: number | undefined
   /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */
   readonly idle?: Duration.DurationInput | undefined
-  /** Time that running requests have to finish once the server stops. Default 5 seconds. */
+  /** Time that running requests have to finish when the server stops. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
@@ -44,16 +44,16 @@ interface Session {
   readonly owner: string
   readonly scope: Scope.CloseableScope
   readonly connection: McpProtocol.HttpConnection
-  /** The number of responses that are being sent. */
+  /** Number of responses that are still being sent. */
   open: number
   /** Time of the last request or of the end of the last response, epoch milliseconds. */
   usedAt: number
 }
 
-/** The app, and the effect that stops it; after that, requests are answered with 503. */
+/** The app, and the effect that stops it. Once stopped, the app answers requests with 503. */
 export interface Mcp {
   readonly app: HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>
-  /** Waits for the running requests, at most for the time of `grace`, and then ends all sessions. */
+  /** Waits for the running requests, at most for `grace`, and then ends all sessions. */
   readonly stop: Effect.Effect<void>
 }
 
@@ -77,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Returns whether the owner may have another session; ends its longest idle session if need be. */
+    /** Returns whether the owner may open another session; if its number is reached, ends its session that has been idle longest. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const own = Array.from(sessions.values()).filter((session) => session.owner === owner)
@@ -194,14 +194,14 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
 const sessionHeader = "mcp-session-id"
 const stoppingError = McpError.make("refused", "the server stops")
 
-/** Returns a key that is the same for equal viewers; sessions are looked up by it. */
+/** Returns a key that is the same for equal viewers, for comparing a session's owner with a request's viewer. */
 const ownerOf = (viewer: Viewer.Viewer): string =>
   canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
 
 const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, HttpServerResponse.HttpServerResponse> =>
   Effect.fail(refusal(...args))
 
-/** Reads the JSON of a body. Fails with the response to a body that is too large, too slow or not JSON. */
+/** Reads the body of a request as JSON. Fails with the response to send if the body is too large, too slow or not JSON. */
 const bodyOf = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number,
@@ -230,7 +230,7 @@ const bodyOf = (
   )
 }
 
-/** The headers that the transport needs. The bearer token is not passed to it. */
+/** The request headers that are passed to the SDK's transport. The bearer token is not among them. */
 const passedOn = ["accept", "content-type", "last-event-id", "mcp-protocol-version", sessionHeader]
 
 const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest): Request =>
@@ -242,7 +242,10 @@ const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest):
     })
   })
 
-/** Converts the transport's response. Its stream is cancelled when the request ends, even if it was not read to its end. */
+/**
+ * Converts the transport's response to one of @effect/platform. When the request ends, the body's stream is cancelled, read to its end or
+ * not.
+ */
 const sent = (response: Response): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   Effect.gen(function*() {
     const { body, status } = response

@@ -1,9 +1,9 @@
 /**
- * Logs of an MCP server: one line each on stderr, since stdout is used by the protocol, and notifications to the client whose request is
- * being handled.
+ * Logs of an MCP server: one line each on stderr, because stdout carries the protocol, and as notifications to the client whose request
+ * causes the log.
  *
- * Neither contains a stack trace or the text of a foreign error: of an error only the name is logged, of a `MemoryError` also the reason
- * and message, which quote no input.
+ * No log contains a stack trace or the text of a foreign error: of an error only the name is logged; of a `MemoryError` also the reason and
+ * the message, which never quote input.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -17,12 +17,12 @@ import * as Predicate from "effect/Predicate"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { oneLine } from "../domain/PromptText.ts"
 
-/** The levels of the protocol, from the least severe. */
+/** The log levels of the protocol, the least severe first. */
 export const levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] as const
-/** A level of the protocol. */
+/** A log level of the protocol. */
 export type Level = typeof levels[number]
 
-/** A log in the form in which a client is notified of it. */
+/** A log, as a client is notified of it. */
 export interface Notice {
   readonly level: Level
   readonly logger: string
@@ -38,12 +38,12 @@ const line = Logger.make<unknown, string>(({ annotations, cause, date, logLevel,
   return `${date.toISOString()} ${logLevel.label} ${textWithCause(message, cause)}${notes}`
 })
 
-/** Sends the logs of the program to stderr. Provide it outermost, so that no part of the program logs to stdout. */
+/** Sends all logs of the program to stderr. Provide it as the outermost layer, so that no part of the program logs to stdout. */
 export const layer: Layer.Layer<never> = Logger.replace(Logger.defaultLogger, Logger.withConsoleError(line))
 
 /**
  * Runs an effect whose logs are also sent to the client. `levelOf` returns the least severe level that the client wants; logs on stderr are
- * not affected. `notify` is called synchronously while a log is written, and must not block.
+ * not affected by it. `notify` is called synchronously for each log, and must not block.
  */
 export const notified = (
   levelOf: () => Level,
@@ -95,7 +95,7 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
   return [...parts, ...Cause.isEmpty(cause) ? [] : [textOf(cause)]].join(" ").slice(0, maxText).toWellFormed()
 }
 
-/** Converts a value to one line of a log; an error to its name. */
+/** Converts a logged value to one line of text; of an error only its name. */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)
   if (Cause.isCause(value)) {
@@ -113,7 +113,7 @@ const textOf = (value: unknown): string => {
   return typeof value === "object" || typeof value === "function" ? typeof value : oneLine(String(value))
 }
 
-/** Returns the name with which a failure or a defect is logged: its tag, else its class. */
+/** Returns the name under which a failure or defect is logged: its `_tag`, else the name of its class. */
 export const nameOf = (value: unknown): string =>
   Predicate.hasProperty(value, "_tag") && typeof value._tag === "string"
     ? oneLine(value._tag)

@@ -1,4 +1,4 @@
-/** The MCP prompts, which a person chooses in the client: what is known about a topic, and a review of the stored memories. */
+/** The MCP prompts, which a person selects in the client: what memory has on a topic, and a review of the stored memories. */
 import * as Effect from "effect/Effect"
 import type { Hit, MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as PromptText from "../domain/PromptText.ts"
@@ -23,7 +23,7 @@ export const declarations = [
   }
 ]
 
-/** Returns the messages of a prompt. Fails with `invalidParams` for an undeclared name or argument. */
+/** Returns the messages of a prompt. Fails with `invalidParams` for an unknown prompt or argument. */
 export const get = (
   memory: Service,
   name: string,
@@ -53,7 +53,7 @@ const recall = (memory: Service, { topic = "" }: Readonly<Record<string, string>
     )
   })
 
-/** Number of memories that are read per page. */
+/** Number of memories that are read at a time. */
 const pageSize = 50
 
 const review = (memory: Service, { limit = "50" }: Readonly<Record<string, string>>) =>

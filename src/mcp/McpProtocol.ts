@@ -33,16 +33,16 @@ export interface Info {
   readonly instructions: string
 }
 
-/** Largest number of requests of a connection that run at once; further ones are rejected. */
+/** Largest number of requests that run at once on a connection; further ones are rejected. */
 const maxCalls = 1_024
 
 /** Largest number of logs of a request that wait to be sent; beyond it the oldest are dropped. */
 const maxLogs = 256
 
-/** Longest line on stdin, in bytes. A longer one is answered with an error, and reading goes on with the next line. */
+/** Longest line on stdin, in bytes. A longer one is answered with an error and skipped. */
 const maxLine = 8 * 1024 * 1024
 
-/** Whether the message requests a new session. */
+/** Whether a message is the `initialize` request, which begins a session. */
 export const isInitialize = (message: unknown): boolean => isInitializeRequest(message)
 
 interface Connection {
@@ -52,8 +52,8 @@ interface Connection {
 }
 
 /**
- * Connects a conversation to a transport. When the scope closes, running requests are interrupted and answered, and the transport is
- * closed. `cancelled` is called with the id of a request that the client cancelled, which gets no answer.
+ * Connects a session to a transport. When the scope closes, running requests are interrupted and answered, and the transport is closed.
+ * `cancelled` is called with the id of a request that the client cancelled and that therefore gets no answer.
  */
 const connect = (
   info: Info,
@@ -67,9 +67,9 @@ const connect = (
       instructions: info.instructions,
       jsonSchemaValidator: noValidator
     })
-    server.removeRequestHandler("logging/setLevel") // `session` handles it, as it keeps the level
+    server.removeRequestHandler("logging/setLevel") // `session` handles it instead, since it stores the level
     yield* Effect.addFinalizer(() => Effect.promise(() => server.close()))
-    yield* Effect.addFinalizer(() => EventLoop.sleepLive(0)) // lets the SDK answer interrupted requests
+    yield* Effect.addFinalizer(() => EventLoop.sleepLive(0)) // gives the SDK time to answer the interrupted requests
     const calls = yield* FiberSet.make<object, McpError.McpError>()
     const run = yield* FiberSet.runtime(calls)<never>()
     const debugging = yield* FiberSet.makeRuntime<never>()
@@ -101,7 +101,7 @@ const connect = (
     return { server, calls }
   })
 
-/** Runs a request and sends its logs to the client, the last ones before the answer. */
+/** Runs a request and sends its logs to the client; the last logs are sent before the answer. */
 const logging = <A, E>(
   notify: (method: string, params: object) => Effect.Effect<void>,
   handle: (log: (notice: McpLogger.Notice) => void) => Effect.Effect<A, E>
@@ -117,20 +117,20 @@ const logging = <A, E>(
     return yield* Effect.ensuring(handle((notice) => notices.unsafeOffer(notice)), rest)
   })
 
-/** A validator that the SDK requires for answers of the user; it is never used, since this server asks the user nothing. */
+/** A validator that the SDK requires for questions to the user. It is never used, since this server asks none. */
 const noValidator = {
   getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "nothing was asked" })
 }
 
-/** Waits until no request runs, at most for the given time. */
+/** Waits until no request runs, at most for `grace`. */
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
   Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
-/** Runs an effect for at most the given time, even in a finalizer. */
+/** Runs an effect for at most the given time. Works in a finalizer, too, as the effect is made interruptible. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(self), time)
 
-/** Standard input and output, and the time that requests have once the input has ended. */
+/** Standard input and output, and the time that running requests get after the input has ended. */
 export interface Stdio {
   readonly stdin: Stream.Stream<Uint8Array, unknown>
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
@@ -138,7 +138,7 @@ export interface Stdio {
 }
 
 /**
- * Serves a conversation over standard input and output, one message per line, until the input ends or the output fails. A line that is no
+ * Serves a session over standard input and output, one message per line, until the input ends or the output fails. A line that is not a
  * valid message is answered with an error.
  */
 export const stdio = (info: Info, session: Session, { grace, stdin, stdout }: Stdio): Effect.Effect<void> =>
@@ -177,7 +177,7 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const newline = 0x0a
 
-/** Splits bytes into lines without their line breaks, and skips blank lines. A line longer than `maxLine` becomes `undefined`. */
+/** Splits bytes into lines without line breaks; skips blank lines. A line longer than `maxLine` is emitted as `undefined`. */
 const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Array | undefined, unknown> =>
   Stream.suspend(() => {
     let parts: Array<Uint8Array> = []
@@ -207,12 +207,12 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
         found.push(...taken())
         from = end + 1
       }
-      add(chunk.slice(from)) // copied, since the reader may reuse its buffer
+      add(chunk.slice(from)) // copied, since the source may reuse its buffer
       return found
     })
   })
 
-/** The error response to a line that is no valid message; its id is null unless the line has one. */
+/** The error response to a line that is not a valid message. The id is null if the line has none. */
 interface Refusal {
   readonly id: string | number | null
   readonly error: { readonly code: number; readonly message: string }
@@ -234,22 +234,22 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
   const parsed = JSONRPCMessageSchema.safeParse(json)
   if (parsed.success) return Either.right(parsed.data)
   const id = Predicate.hasProperty(json, "id") && (typeof json.id === "string" || Number.isSafeInteger(json.id))
-    ? json.id as string | number // the condition checks the type
+    ? json.id as string | number // the condition above checks the type
     : null
   return Either.left(refusal("invalidRequest", "the line is no message of JSON-RPC", id))
 }
 
-/** A conversation over HTTP; the transport answers its requests with event streams. */
+/** A session over HTTP. The transport sends its answers as event streams. */
 export interface HttpConnection {
-  /** Answers a request. `body` is its parsed JSON. The response ends when its requests are answered or the scope closes. */
+  /** Handles a request; `body` is its body, parsed as JSON. The response ends when all its messages are answered or the scope closes. */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
-  /** The number of running requests. */
+  /** Number of requests that run now. */
   readonly running: Effect.Effect<number>
-  /** Waits until no request runs, at most for the given time. */
+  /** Waits until no request runs, at most for `grace`. */
   readonly idle: (grace: Duration.DurationInput) => Effect.Effect<void>
 }
 
-/** Connects a conversation to HTTP under a session id. Its streams end when the scope closes. */
+/** Connects a session to HTTP under the session id `id`. Its streams end when the scope closes. */
 export const http = (info: Info, session: Session, id: string): Effect.Effect<HttpConnection, never, Scope.Scope> =>
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })

@@ -1,6 +1,6 @@
 /**
- * Memory as MCP resources, for one viewer: `memory://index` holds the summaries of stored memories, and `memory://record/{id}` one memory.
- * Their texts are rendered as for prompts: fenced as data, with provenance.
+ * Memory as MCP resources, for one viewer: `memory://index` contains the summaries of memories, and `memory://record/{id}` one memory.
+ * Their texts are rendered as for prompts: fenced as data, with the origin of each record.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ const recordUri = "memory://record/"
 /** Number of records per page of the list. */
 const pageSize = 100
 
-/** The templates of URIs, as `resources/templates/list` returns them. */
+/** The URI templates, as `resources/templates/list` returns them. */
 export const templates = [{
   uriTemplate: `${recordUri}{id}`,
   name: "record",
@@ -57,7 +57,7 @@ export const list = (
     return { resources: after === undefined ? [index, ...records] : records, ...(next && { nextCursor: next }) }
   })
 
-/** Returns the text of a resource. Fails in the same way for a record that does not exist and for one that the viewer does not see. */
+/** Returns the text of a resource. The error does not tell whether a record does not exist or is not visible to the viewer. */
 export const read = (memory: Service, uri: string): Effect.Effect<object, McpError.McpError, CurrentViewer> =>
   Effect.gen(function*() {
     if (uri === indexUri) return contents(uri, (yield* memory.index).text || "(nothing is remembered yet)")

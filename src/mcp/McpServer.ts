@@ -2,7 +2,7 @@
  * A server of the Model Context Protocol (MCP) over `MemoryService`, with tools, resources and prompts: for one viewer over standard input
  * and output, or for one viewer per bearer token over streamable HTTP.
  *
- * The viewer comes from the configuration or from the token, never from an argument of a call. A call that the client cancels is
+ * The viewer is determined by the configuration or the token, never by an argument of a call. A call that the client cancels is
  * interrupted, a defect is answered with "internal error", and neither responses nor logs contain stack traces.
  *
  * The spec of the `MemoryService` should have `writesPerTurn: 0`: MCP has no turns, so a write limit would never be reset.
@@ -65,7 +65,7 @@ export interface StdioOptions extends Options {
   readonly stdin: Stream.Stream<Uint8Array, unknown>
   /** The bytes to the client: `NodeSink.stdout`. Nothing else may write there. */
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
-  /** Time that running requests have to finish once the input has ended or the fiber is interrupted. Default 5 seconds. */
+  /** Time that running requests have to finish after the input has ended or the fiber is interrupted. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
@@ -75,19 +75,19 @@ export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 /** Options of the app that `httpApp` makes. */
 export interface AppOptions extends McpHttp.Options {}
 
-/** Options of the checks: who may reach a server over HTTP, and how often. */
+/** Options of the checks: who may use a server over HTTP, and how often. */
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**
- * Sends the logs of the program to stderr, one line each, without stack traces and texts of defects. Provide it outermost to a program
- * that serves over standard output, where a log would break the protocol.
+ * Sends all logs of the program to stderr, one line each, without stack traces and texts of defects. A program that serves over standard
+ * output must provide it as its outermost layer, because a log on stdout would break the protocol.
  */
 export const layerLogger: Layer.Layer<never> = McpLogger.layer
 
-/** The default instructions, which tell a model what the server is for. */
+/** The default instructions, which tell a model what the memory server is for. */
 export const instructions: string = McpSession.instructions
 
-/** Serves memory for a viewer over standard input and output, until the input ends. Fails as `tools` does. */
+/** Serves a viewer's memory over standard input and output, until the input ends. Fails if `options.tools` fails. */
 export const stdio = (
   options: StdioOptions
 ): Effect.Effect<void, MemoryError.MemoryError, MemoryService.MemoryService> =>
@@ -102,8 +102,8 @@ export const stdio = (
   )
 
 /**
- * Makes the app for streamable HTTP, which acts for the current viewer of each request; `guard` provides that viewer. Its sessions end when
- * the scope closes.
+ * Makes the app for streamable HTTP. Each request acts on behalf of its current viewer, which `guard` provides. Sessions end when the scope
+ * closes.
  */
 export const httpApp = (
   options: AppOptions = {}
@@ -114,24 +114,24 @@ export const httpApp = (
 > => Effect.map(McpHttp.make(options), ({ app }) => app)
 
 /**
- * Makes the checks of Host, Origin, token and rate that `layerHttp` applies, for a program's own routes. A request that passes acts for the
- * viewer of its token.
+ * Makes the checks of Host, Origin, token and rate that `layerHttp` applies, for other routes of a program. A request that passes acts on
+ * behalf of its token's viewer.
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
-/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are not secret. */
+/** Wraps an app so that only Host and Origin are checked. For files of a page, which contain no secrets. */
 export const checkHost: (
   access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
- * Serves memory over HTTP at `/mcp`, by the `HttpServer` of the context. `routes` handles every other path, after the same checks, and may
- * use the current viewer. `assets` is tried first, for GET requests, with only Host and Origin checked: it must serve nothing secret, but
+ * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. `routes` handles every other path, after the same checks, and may
+ * use the current viewer. `assets` is tried first, for GET requests, with only Host and Origin checked; it must serve nothing secret, but
  * for example the page that asks for a token.
  *
- * Fails with `unsupported` without tokens if the server listens on an address that other machines reach, and without tokens and viewer.
- * When its scope closes, it rejects new requests, waits for running ones at most for the time of `grace`, interrupts the rest, and closes
- * all streams.
+ * Fails with `unsupported` without tokens if the server listens on an address that other machines can reach, and if neither tokens nor a
+ * viewer are given. When its scope closes, it rejects new requests, waits for running ones at most for `grace`, interrupts the rest, and
+ * closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

@@ -1,14 +1,14 @@
 /**
- * Bearer tokens of a server over HTTP, each for one viewer. A file holds their hashes, one line of JSON each; the tokens cannot be derived
- * from the file.
+ * Bearer tokens of a server over HTTP, each for one viewer. A token file contains their hashes, one line of JSON each; the tokens cannot be
+ * derived from the file.
  *
  * ```text
  * # a comment
  * {"name":"laptop","sha256":"9f86d0…","viewer":{"userId":"ada"}}
  * ```
  *
- * A token has 256 random bits, so its hash needs no salt. It is always compared with every line, so the time of a look-up does not tell
- * which line matches.
+ * A token has 256 random bits, so its hash needs no salt. A look-up compares it with every line, so that the duration does not reveal which
+ * line matches.
  *
  * ```ts
  * import { Effect, Option } from "effect"
@@ -35,7 +35,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { SecureRandom } from "../host/SecureRandom.ts"
 
-/** The holder of a token: the name in the file, and the viewer for whom the token acts. */
+/** The name of a token's line in the file, and the viewer on whose behalf requests with the token act. */
 export interface Holder {
   readonly name: string
   readonly viewer: Viewer.Viewer
@@ -43,17 +43,17 @@ export interface Holder {
 
 /** The tokens that a server accepts. */
 export interface Tokens {
-  /** Returns the holder of a token; `None` for an unknown one. */
+  /** Returns the holder of a token; `None` if the token is unknown. */
   readonly holderOf: (token: string) => Option.Option<Holder>
   /** The number of tokens. */
   readonly size: number
 }
 
-/** Largest length of a token that is looked up, in UTF-16 units. */
+/** Longest text that is looked up as a token, in UTF-16 units. */
 const maxToken = 512
 
 /**
- * Makes a token for a viewer, and its line for the file. The name tells the lines of a file apart. Show the token once: it cannot be
+ * Makes a token for a viewer, and its line for the token file. `name` distinguishes the lines of a file. Show the token once: it cannot be
  * derived from the line. Fails for a viewer of the whole tenant.
  */
 export const generate = (
@@ -68,7 +68,7 @@ export const generate = (
     return { token, line: canonicalJson(line) }
   })
 
-/** Parses the lines of a file. Fails with `invalid_draft`, which gives the numbers of the invalid lines and quotes none. */
+/** Parses the lines of a token file. Fails with `invalid_draft` and the numbers of the invalid lines; quotes none of them. */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const lines = text.split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
@@ -96,7 +96,7 @@ export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.Memory
     }
   })
 
-/** Reads a file of tokens. Fails with `io` if it cannot be read, and as `fromText` does. */
+/** Reads a token file. Fails with `io` if it cannot be read, and with `invalid_draft` if a line is invalid. */
 export const fromFile = (path: string): Effect.Effect<Tokens, MemoryError.MemoryError, FileSystem.FileSystem> =>
   Effect.flatMap(
     FileSystem.FileSystem,
@@ -130,7 +130,7 @@ const refused = (issues: readonly [string, ...ReadonlyArray<string>]) =>
     detail: { issues }
   })
 
-/** Compares two hashes of 64 digits in constant time, so that the duration does not reveal where they differ. */
+/** Compares two hashes of 64 digits in constant time, so that the duration does not reveal the first different digit. */
 const isEqual = (a: string, b: string): boolean => {
   let difference = a.length ^ b.length
   for (let n = 0; n < 64; n++) difference |= a.charCodeAt(n) ^ b.charCodeAt(n)

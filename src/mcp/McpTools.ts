@@ -1,10 +1,10 @@
-/** Converts memory tools to MCP: their declarations, and the results of their calls. */
+/** Converts memory tools to the format of MCP: their declarations, and the results of their calls. */
 import * as Effect from "effect/Effect"
 import * as JSONSchema from "effect/JSONSchema"
 import * as Predicate from "effect/Predicate"
 import * as MemoryTool from "../host/MemoryTool.ts"
 
-/** A tool in the form in which `tools/list` declares it. */
+/** A tool, as `tools/list` declares it. */
 export interface Declaration {
   readonly name: string
   readonly description: string
@@ -18,7 +18,7 @@ export interface Declaration {
   }
 }
 
-/** The result of a call in the form in which `tools/call` returns it. */
+/** The result of a call, as `tools/call` returns it. */
 export interface Result {
   readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
   readonly structuredContent?: object
@@ -26,10 +26,13 @@ export interface Result {
   readonly _meta?: object
 }
 
-/** The key in `_meta` under which the reason of a failure is given, so that a client need not parse the text. */
+/** The key in `_meta` whose value is the reason of a failure, so that a client need not parse the text. */
 export const failureKey = "effect-memory/failure"
 
-/** Declares a tool. An output that is not an object is declared as an object with the output as `result`, as the protocol requires. */
+/**
+ * Returns the declaration of a tool. If its output is not an object, declares an object with the output as `result`, as the protocol
+ * requires.
+ */
 export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
   const output = MemoryTool.jsonSchemaOf(tool.output)
   return {
@@ -49,7 +52,7 @@ export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
 }
 
 /**
- * Calls a tool. A failure becomes a result with `isError`, which the model reads: its text is `reason: message`, and `_meta` holds the
+ * Calls a tool. A failure becomes a result with `isError`, which the model reads: the text is `reason: message`, and `_meta` contains the
  * reason alone.
  */
 export const call = (tool: MemoryTool.MemoryTool, input: unknown): Effect.Effect<Result> =>

@@ -1,4 +1,4 @@
-/** Random valid drafts, over all of Unicode. */
+/** Generators of random valid drafts whose texts use all of Unicode. */
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
 import { Draft } from "../domain/MemoryRecord.ts"
@@ -24,5 +24,5 @@ export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   links: draft.links?.map((link) => ({ ...link, weight: positive(link.weight) }))
 }))
 
-/** Replaces −0, which JSON cannot represent, by 0. */
+/** Returns 0 for −0, which JSON cannot represent; other numbers unchanged. */
 const positive = (n: number): number => n === 0 ? 0 : n

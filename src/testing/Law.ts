@@ -1,4 +1,4 @@
-/** Laws of stores. Each has a title that states it, and a check that any store must pass. */
+/** Laws of stores: statements that hold for every store. Each has a title that states it, and a check that any store must pass. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -11,7 +11,7 @@ import { ada, draft, get, put } from "./Sample.ts"
 /** Makes another store from the same layer, empty and independent of all others. */
 export type Another = Effect.Effect<Service, unknown, Scope.Scope>
 
-/** A check of a store; `another` makes further stores from the same layer. */
+/** Checks a store; `another` makes further stores from the same layer. */
 export type Check = (store: Service, another: Another) => Effect.Effect<unknown, unknown, Scope.Scope>
 
 /** A law of stores. */
@@ -21,7 +21,7 @@ export interface Law {
   readonly check: Check
 }
 
-/** Number of random sequences of operations that each property tries. Default: 40, and 6 for a durable store, which is slower. */
+/** Number of random sequences of operations on which each property is checked. Default: 40, and 6 for a durable store, which is slower. */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
 }) {}
@@ -34,7 +34,9 @@ export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
 /** Makes a law. */
 export const law = (title: string, check: Check): Law => ({ title, check })
 
-/** Makes a law of stores that keep earlier revisions. Of a store without `history`, checks that it keeps only the current one. */
+/**
+ * Makes a law about stores that keep earlier revisions. For a store without `history`, checks instead that it keeps only the current one.
+ */
 export const ofHistory = (title: string, check: Check): Law =>
   law(title, (store, another) => store.capabilities.history ? check(store, another) : currentOnly(store))
 
@@ -47,7 +49,7 @@ const currentOnly = (store: Service) =>
     assert.deepStrictEqual(yield* get(store, ada, id), record)
   })
 
-/** Asserts that an effect fails with the reason; returns the error. */
+/** Asserts that an effect fails with the given reason; returns the error. */
 export const refuses = <R extends MemoryError.Reason, A>(
   reason: R,
   self: Effect.Effect<A, MemoryError.MemoryError>

@@ -1,4 +1,7 @@
-/** Collects the changes that a store publishes. Needs no clock: marker records show when the stream is open, and when it has caught up. */
+/**
+ * Collects the changes that a store publishes. Instead of waiting for a time, it writes marker records, whose arrival shows that the stream
+ * is open or has delivered all earlier changes.
+ */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -11,13 +14,13 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { draft, id } from "./Sample.ts"
 
-/** Returns the changes that were received since its last run, or since `listen`. */
+/** Returns the changes that arrived since the effect was last run or, the first time, since `listen`. */
 export type Heard = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Starts to listen. Writes a marker record until the stream delivers it, writes it once more whenever the changes are requested, and then
- * removes it. The viewer must see `scope`. `through` is the store to which markers are written; default: `store`. Bodies of digits only are
- * reserved for markers.
+ * Starts to collect changes. Writes a marker record until the stream delivers it; writes it again whenever the collected changes are
+ * requested; and removes it each time it has arrived. The viewer must see `scope`. Markers are written to the store `through`, by default
+ * `store`. A record whose body has only digits is taken for a marker.
  */
 export const listen = (
   store: Service,

@@ -1,7 +1,6 @@
 /**
- * A reference model of a store, with which real stores are compared: one Map, without index and without Effect.
- *
- * It implements visibility, writes and results by itself, and shares only the types and some helpers of `domain`.
+ * A reference model of a store, with which real stores are compared. It is a plain Map of revisions, without index and without Effect. It
+ * implements visibility, writes and results by itself, and shares only types and some helpers of `src/domain` with the stores.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { Reason } from "../domain/MemoryError.ts"
@@ -18,7 +17,9 @@ import type { Neighbours, Provenance } from "../storage/MemoryStore.ts"
 interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
-  /** Key for kinds that deduplicate: a draft without an id is a duplicate of the first live record with the same key. */
+  /**
+   * Key for kinds whose repeated drafts are stored once: a draft without an id is a duplicate of the first live record with an equal key.
+   */
   readonly says: string | undefined
 }
 /** Revisions of each record, newest first. */
@@ -29,18 +30,18 @@ export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   /** Whether earlier revisions are kept. */
   readonly history: boolean
-  /** Time for which a tombstone is kept, in milliseconds. */
+  /** Time in milliseconds for which a forgotten record is kept as a tombstone (a row that can be restored). */
   readonly trash: number
 }
 
-/** The reason why a batch was rejected; it changed nothing. */
+/** The reason why a batch was rejected. A rejected batch changes nothing. */
 export interface Refused {
   readonly refused: Reason
 }
 
-/** The operations of a store, on the model. */
+/** The operations of a store, run on the model. */
 export interface Model {
-  /** Applies a batch. `minted` are the ids that the real store generated, in order, since the model has no randomness. */
+  /** Applies a batch. `minted` lists the ids that the real store generated, in order; the model uses the same ones. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -49,10 +50,10 @@ export interface Model {
     minted: ReadonlyArray<MemoryId>
   ) => ReadonlyArray<Applied> | Refused
   readonly get: (viewer: Viewer.Any, id: MemoryId, now: number) => MemoryRecord | undefined
-  /** Returns all records that match the filter, without limit and cursor. */
+  /** Returns all records that match the filter; its limit and cursor are ignored. */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
-  /** Explains the absence of a record from a query without text. */
+  /** Explains why a query without text does not return a record. */
   readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
   readonly links: (viewer: Viewer.Any, id: MemoryId, now: number) => Neighbours
   readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
@@ -82,14 +83,14 @@ export const make = ({ history, kinds, trash }: Options): Model => {
 
   return {
     apply(viewer, mutations, provenance, now, minted) {
-      const rows: Rows = new Map(of(viewer)) // the lists in the map are immutable, so a rejected batch just drops this copy
+      const rows: Rows = new Map(of(viewer)) // the lists in the map are immutable, so a rejected batch just drops this copy of the map
       const applied: Array<Applied> = []
       const ids = minted.slice()
       let isUnusable = false
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && hides(rows, viewer, claimed)) {
-          rows.delete(claimed) // reported last: other rejections must not depend on it
+          rows.delete(claimed) // the rejection is reported last, since other rejections must not depend on it
           isUnusable = true
         }
         const result = step(rows, viewer, mutation, provenance, now, ids)
@@ -255,7 +256,7 @@ const hides = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
-/** Returns the key of a record's uses. It includes the scope, so that a record of another scope with the same id starts at 0. */
+/** Returns the key of a record's use count. It includes the scope, so that a record with the same id in another scope starts at 0. */
 const useOf = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
@@ -266,10 +267,10 @@ const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: num
     clean({
       ...old,
       ...cleared,
-      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // null clears a field
+      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // a null in the patch clears the field
       summary: derived ? deriveSummary(named.body ?? old.body) : named.summary ?? old.summary,
       summaryDerived: derived ? true : undefined,
-      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // the less trusted of both
+      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // keep the less trusted of both
       updatedAt: now,
       revision: old.revision + 1
     }),
@@ -288,7 +289,10 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
   return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
 }
 
-/** Returns the trust of a write: what a viewer with a user writes into a scope without a user has at least level 2, except instructions. */
+/**
+ * Returns the trust of a write. A viewer with a user that writes into a scope without a user gets level 2 at least (2 is less trusted than
+ * 0 and 1), except for instructions.
+ */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
     (scope !== "global" && scope.userId !== undefined)
@@ -297,22 +301,22 @@ const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 
 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 
-/** Whether a viewer's list, search and writes see a row. System also sees expired rows, but no tombstones. */
+/** Whether the viewer's reads and writes find a row. `System` also finds expired rows; no viewer finds forgotten ones. */
 const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
 
-/** Whether a row is forgotten and the viewer can restore it. System also sees rows that only System can restore. */
+/** Whether a row is forgotten and the viewer can restore it. `System` also sees forgotten rows that only `System` can restore. */
 const isInTrash = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   forgotten && sees(viewer, record.scope) &&
   (isSystem(viewer) || (!isExpired(record, now) && record.source.origin !== "instructions"))
 
-/** Whether a revision began a record: it is neither an edit nor a copy of an earlier revision. */
+/** Whether a revision is the first of a record, that is, neither an edit nor a copy of an earlier revision. */
 const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
   const content = (record: MemoryRecord) => canonicalJson({ ...record, revision: undefined })
   return record.updatedAt === undefined && earlier.every((row) => content(row.record) !== content(record))
 }
 
-/** Whether a row passes the filter. System also sees records that are not valid now, unless the filter gives a time. */
+/** Whether a row passes the filter. `System` also sees records that are not valid now, unless the filter sets a time. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
   matches(filter, isSystem(viewer) ? undefined : now)(record)
 
@@ -337,7 +341,7 @@ const speaker = (rows: Rows, text: string, now: number): MemoryRecord | undefine
     .map(({ record }) => record)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
-/** Keeps the first link of each target and type. Names are compared in lower case, which suffices for the generated texts. */
+/** Keeps the first link of each target and type. Compares names in lower case, which suffices for the texts that tests generate. */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)
   const isNear = ({ scope }: MemoryRecord) => canonicalJson(scope) === canonicalJson(record.scope)

@@ -1,4 +1,4 @@
-/** Random vector searches, with a scripted embedder. Before a search, the store is given the vectors that it lacks. */
+/** Random vector searches, with a scripted embedder that counts words. Before each search, the store receives the vectors that it lacks. */
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
@@ -13,7 +13,7 @@ import { importance, kind, often, rarely, text } from "./World.ts"
 
 const { array, constantFrom, record, tuple } = FastCheck
 
-/** Returns the vector of a text: how often it contains tea, drinks and water. Some texts have no vector. */
+/** Returns the vector of a text: the number of times it contains tea, drinks and water. Texts with "black" or "sea" have no vector. */
 const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
   const of = (word: string) => text.toLowerCase().split(word).length - 1
   return of("black") + of("sea") > 0 ? undefined : [of("tea"), of("drinks"), of("water") - of("green")]
@@ -55,7 +55,7 @@ const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** Generates vector searches. Excludes the library's viewer, for which expired records with or without a vector would count. */
+/** Generates vector searches. Excludes the viewer `System`: it also sees expired records, which may or may not have a vector. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,

@@ -1,4 +1,7 @@
-/** Operations that are run on a real store and on the model, to compare their results. */
+/**
+ * Operations that are run on a real store and on the reference model (`Model.ts`), to compare their results. A result's gist is the part of
+ * it that the model can predict.
+ */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -16,25 +19,25 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** Name of an id: a string for one that the test chose, n for the n-th that the store generated. */
+/** Stands for an id: a string for an id that the test chose, the number n for the n-th id that the store generated. */
 export type Name = string | number
-/** Returns the id for a name. */
+/** Returns the id that a name stands for. */
 export type Resolve = (name: Name) => MemoryId
 
 /** The result of an operation on a store. */
 export interface Answer<out Whole = unknown> {
   readonly whole: Whole
-  /** Part of the result that a model can predict. Default: the whole result. */
+  /** The part of the result that the model can predict. Default: the whole result. */
   readonly gist?: unknown
 }
 
-/** An operation to run on a store and on the model; the gists of both results must be equal. */
+/** An operation to run on a store and on the model; both gists must be equal. */
 export interface Question {
   readonly viewer: Viewer.Any
   /** Description of the operation, for the message of a failure. */
   readonly text: string
   readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
-  /** Returns the gist that the model predicts. It is given the store's gist, since that contains the generated ids. */
+  /** Returns the gist that the model predicts. Receives the store's gist, because that contains the ids that the store generated. */
   readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
 }
 
@@ -42,11 +45,11 @@ const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } 
 
 export { viewer }
 
-/** A mutation whose id is replaced by a name; only a Put may have none. */
+/** A mutation with a name in place of its id; only a Put may have no name. */
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
-/** Generates mutations. `putNames` are the ids that a Put may use; default `name`. */
+/** Generates mutations. `putNames` are the names that a Put may have; default `name`. */
 export const mutation = (
   name: FastCheck.Arbitrary<Name>,
   putNames: FastCheck.Arbitrary<Name> = name
@@ -88,26 +91,26 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
 /** The analyzer that stores use by default. */
 const analyzer = Analyzer.make()
 
-/** Returns a key that is equal for records with short texts that a search would fold into one. */
+/** Returns a key that is equal for records that a search would merge into one hit because their short texts say the same. */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
 /** Options of `make`. */
 export interface Options {
   readonly viewer: FastCheck.Arbitrary<Viewer.Any>
-  /** Ids that reads and changes refer to. */
+  /** Names to which reads and changes refer. */
   readonly names: FastCheck.Arbitrary<Name>
-  /** Ids that a Put may use. Default `names`. */
+  /** Names that a Put may have. Default `names`. */
   readonly putNames?: FastCheck.Arbitrary<Name> | undefined
 }
 
-/** Generates names, strings as well as numbers. */
+/** Generates names, both strings and numbers. */
 export const names: FastCheck.Arbitrary<Name> = oneof<Array<FastCheck.Arbitrary<Name>>>(
   constantFrom("a", "b", "c"),
   integer({ min: 0, max: 9 })
 )
 
-/** Generates operations: half of them batches, half reads and touches. */
+/** Generates operations: half of them batches of mutations, half reads and touches. */
 export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Arbitrary<Question> => {
   const provenance: FastCheck.Arbitrary<Provenance> = record({
     origin: rarely(constantFrom("agent" as const, "instructions" as const)),
@@ -199,7 +202,7 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
   return oneof({ weight: reads.length, arbitrary: apply }, ...reads.map((arbitrary) => ({ weight: 1, arbitrary })))
 }
 
-/** Generates operations that only the library itself performs. */
+/** Generates maintenance operations, which only `System` performs, such as `compact`. */
 export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Question>>(
   {
     viewer: Viewer.system(),
@@ -215,7 +218,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Runs an operation on a store; returns the result as plain JSON. A failure is a result, too, with its reason as gist. */
+/** Runs an operation on a store; returns the result as plain JSON. If it fails, the error is the result, and its reason the gist. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
@@ -229,17 +232,17 @@ export const put = (question: Question, store: Service, resolve: Resolve): Effec
 export const expected = (question: Question, model: Model, resolve: Resolve, gist: unknown): Effect.Effect<unknown> =>
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 
-/** The ids that a store has generated so far. */
+/** The ids that a store has generated so far in a test. */
 export interface MintedIds {
   /** Returns the id for a name. A number is taken modulo the number of generated ids. */
   readonly resolve: Resolve
-  /** Records the ids that a result shows to be generated. */
+  /** Finds ids that the store generated in a result, and records them. */
   readonly learn: (answer: Answer) => void
-  /** Returns the JSON of a value, with generated ids replaced by their numbers. */
+  /** Returns the JSON of a value with each generated id replaced by its number, so that results of two stores can be compared. */
   readonly anonymous: (answer: unknown) => string
 }
 
-/** Makes a `MintedIds` without ids. */
+/** Makes a `MintedIds` without any ids. */
 export const mintedIds = (): MintedIds => {
   const minted: Array<MemoryId> = []
   return {

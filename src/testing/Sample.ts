@@ -13,7 +13,7 @@ import type { Provenance, Service } from "../storage/MemoryStore.ts"
 export const ada = Viewer.make({ userId: "ada" })
 /** The viewer of the user bob. */
 export const bob = Viewer.make({ userId: "bob" })
-/** The viewer of the library itself. */
+/** The viewer `System`, on whose behalf the library itself acts. */
 export const system = Viewer.system()
 
 /** Makes an id from a name. */
@@ -39,7 +39,7 @@ export const put = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(store.put(viewer, [draft], provenance), ([put]) => put!.record)
 
-/** Gets one record; `undefined` if there is none. Not an `Option`, since chai considers any two `Option`s equal. */
+/** Gets one record; `undefined` if there is none. No `Option`, because chai considers any two `Option`s equal. */
 export const get = (
   store: Service,
   viewer: Viewer.Any,
@@ -55,7 +55,7 @@ export const the = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(get(store, viewer, id), (record) => record ?? assert.fail("the record is gone"))
 
-/** Returns the reason why a record is absent from the results of a query, or `hit`. */
+/** Returns the reason why a query does not return a record, or `hit` if it returns it. */
 export const whyNot = (store: Service, viewer: Viewer.Any, id: MemoryId.MemoryId, query: MemoryQuery) =>
   Effect.map(store.whyNot(viewer, id, query), Option.getOrElse(() => "hit" as const))
 

@@ -1,4 +1,4 @@
-/** Generators with few words, ids and scopes, so that random values often collide. */
+/** Generators of test values with few words, ids and scopes, so that random values often collide. */
 import * as FastCheck from "effect/FastCheck"
 import type { Draft, Patch } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
@@ -44,7 +44,7 @@ const links = array(
 )
 /** Generates up to two tags. */
 export const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
-/** Generates names of kinds, most often `user`. */
+/** Generates names of kinds; every second one is `user`. */
 export const kind = constantFrom("user", "user", "reference", "working")
 /** Generates importances. */
 export const importance = constantFrom(0, 0.2, 0.5, 1)
@@ -52,7 +52,7 @@ export const importance = constantFrom(0, 0.2, 0.5, 1)
 export const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
 /** Generates times, epoch milliseconds. */
 export const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
-/** Generates expected revisions with probability 1/6, else `undefined`. */
+/** Generates revisions for `ifRevision` with probability 1/6, else `undefined`. */
 export const revision = rarely(integer({ min: 0, max: 5 }))
 
 /** Generates viewers, of two tenants and with every reach. */

@@ -1,5 +1,6 @@
 /**
- * Reads the exports of ChatGPT and Claude, `conversations.json`, as threads: one for each conversation, named after its id in the export.
+ * Reads the exports of ChatGPT and Claude, `conversations.json`, as threads: one thread per conversation, named after the conversation's
+ * id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -33,7 +34,7 @@ const readNode = Schema.decodeUnknownEither(Node)
 const roles: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"])
 const isRole = (role: string): role is Message["role"] => roles.has(role)
 
-/** Decodes an export of ChatGPT. A conversation may have several branches; only the one that was shown last is read. */
+/** Decodes an export of ChatGPT. If a conversation has several branches, only the one that the user saw last is read. */
 export const decodeChatGpt: Decoder = (text) =>
   Either.flatMap(readChats(text), (chats) => {
     const items = chats.flatMap((value, n): ReadonlyArray<Item> => {
@@ -136,7 +137,7 @@ const thread = (name: string, place: string, messages: ReadonlyArray<Message>): 
       messages
     }]
 
-/** Rejects a file that contains no conversation at all. */
+/** Returns the items, or the error `otherwise` if no item is a conversation. */
 const known = (items: ReadonlyArray<Item>, otherwise: string): Either.Either<ReadonlyArray<Item>, string> =>
   items.length > 0 && items.every((item) => item._tag === "Skip" && item.reason.startsWith("no conversation"))
     ? Either.left(otherwise)

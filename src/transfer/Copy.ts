@@ -1,4 +1,6 @@
-/** Copies one store into another, with the rows of threads and outboxes under the ids by which the target finds them. */
+/**
+ * Copies one store into another. Rows of threads and outboxes, whose ids depend on a store's secret, get the ids that the target derives.
+ */
 import type * as Effect from "effect/Effect"
 import type * as MemoryError from "../domain/MemoryError.ts"
 import * as OutboxState from "../harness/Outbox/OutboxState.ts"
@@ -11,12 +13,13 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
 /**
  * Copies everything in `from` to `to`. `written` is 0 if the target already has everything.
  *
- * Memory use is bounded by the batch. Listeners to the target's changes are notified of each revision. A copy ignores viewers on both
- * sides, and validation and policies when it writes, so it is a tool for the operator of both stores. Texts are indexed with the configured
- * analyzer, and deduplicated by the configured kinds. Of two use counts the higher one stays, of two times the later one. A record purged
- * from the source after an earlier copy stays in the target; a record erased by the target's compaction is copied again. So a thread that
- * was renamed or deleted in the source stays in the target under its earlier name, though it is not listed, until it is deleted there too;
- * deleting the earlier name of a renamed thread erases its messages. Messages that an outbox of the source has read since stay to be read.
+ * Memory use is bounded by the batch. Listeners to the target's changes are notified of each revision. A copy skips the checks of viewers
+ * in both stores, and validation and policies when it writes, so it is a tool for the operator of both stores. Texts are indexed with the
+ * configured analyzer, and deduplicated by the configured kinds. Of two use counts the higher one is kept, of two times the later one. A
+ * record purged from the source after an earlier copy stays in the target; a record erased by the target's compaction is copied again. So a
+ * thread that was renamed or deleted in the source stays in the target under its earlier name, though it is not listed, until it is deleted
+ * there, too; deleting the earlier name of a renamed thread erases its messages. Messages of an outbox that were extracted in the source
+ * after an earlier copy still wait for extraction in the target.
  *
  * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
  * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of an id; so also if it has threads of an owner, of

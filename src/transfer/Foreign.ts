@@ -26,7 +26,7 @@ import { makeTenantLocks } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import * as Skipped from "./Skipped.ts"
 
-/** An item that a decoder finds: a record, the messages of a conversation, or something that it cannot import. */
+/** An item that a decoder found: a record, the messages of a conversation, or a part of the file that cannot be imported. */
 export type Item =
   | { readonly _tag: "Draft"; readonly place: string; readonly draft: Draft & { readonly id: MemoryId.MemoryId } }
   | {
@@ -37,11 +37,11 @@ export type Item =
   }
   | { readonly _tag: "Skip"; readonly place: string; readonly reason: string }
 
-/** The settings of a decoder. */
+/** Settings of a decoder. */
 export interface Context {
-  /** Scope of the items that name no user, agent or run. */
+  /** Scope of the items for which the file names no user, agent or run. */
   readonly scope: MemoryScope
-  /** Whether `scope` replaces the ids that the file names. Default false. */
+  /** Whether `scope` is used even for items for which the file names such ids. Default false. */
   readonly overrules?: boolean | undefined
 }
 
@@ -51,7 +51,7 @@ export interface File {
   readonly text: string
 }
 
-/** Decodes one text. Fails with a sentence if the text is not of the format at all. */
+/** Decodes a text. Fails with a sentence if the text does not have the format. */
 export type Decoder = (text: string, context: Context) => Either.Either<ReadonlyArray<Item>, string>
 /** Decodes the files of a folder. */
 export type FolderDecoder = (files: ReadonlyArray<File>, context: Context) => ReadonlyArray<Item>
@@ -59,10 +59,10 @@ export type FolderDecoder = (files: ReadonlyArray<File>, context: Context) => Re
 /** Makes an item for something that cannot be imported. */
 export const skip = (reason: string, place: string): Item => ({ _tag: "Skip", reason, place })
 
-/** The fields of a record that a decoder supplies. */
+/** The fields of a record that a decoder supplies to `record`. */
 export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "body">> {
   readonly system: string
-  /** The id in the other system. */
+  /** The id that the record has in the other system. */
   readonly reference: string
   readonly kind: string
   readonly body: string
@@ -94,20 +94,20 @@ export const record = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Parses JSON by a schema. */
+/** Makes a function that parses JSON and decodes it by a schema; its error is `otherwise`. */
 export const json = <A, I>(schema: Schema.Schema<A, I>, otherwise: string) => {
   const decode = Schema.decodeUnknownEither(Schema.parseJson(schema))
   return (text: string): Either.Either<A, string> =>
     Either.mapLeft(decode(text.replace(/^\ufeff/, "")), () => otherwise)
 }
 
-/** Reads a time: an ISO date, or seconds since the epoch. Returns epoch milliseconds; `undefined` if it is no valid time. */
+/** Converts a time, an ISO date or seconds since the epoch, to epoch milliseconds; `undefined` if it is not valid. */
 export const timeOf = (time: string | number | null | undefined): number | undefined => {
   const millis = typeof time === "number" ? Math.floor(time * 1_000) : typeof time === "string" ? Date.parse(time) : NaN
   return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined
 }
 
-/** Makes a message from the fields of another system. */
+/** Makes a message from fields that another system exported. */
 export const message = (
   role: Message["role"],
   content: string,
@@ -135,7 +135,7 @@ export interface Report {
 
 /** Options of `apply`. */
 export interface Options {
-  /** Called after each batch with the number of processed items. */
+  /** Called after each batch with the number of items processed so far. */
   readonly onProgress?: ((done: number) => Effect.Effect<void>) | undefined
 }
 
@@ -146,8 +146,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const batch = 100
 
 /**
- * Writes items: records into their own scopes on behalf of the library, with origin `import` and trust 2; threads on behalf of the viewer.
- * Fails with `unsupported` if the store gives no access to its rows or takes no writes.
+ * Writes items. Records are written into their own scopes as `System`, with origin `import` and trust 2; threads on behalf of the viewer.
+ * Fails with `unsupported` if the store does not expose its rows or is read-only.
  */
 export const apply = Effect.fn("Foreign.apply")(
   function*(
@@ -217,7 +217,7 @@ export const apply = Effect.fn("Foreign.apply")(
   }
 )
 
-/** Reasons of errors for which a record is skipped; any other error ends the import. */
+/** Reasons of errors after which the record is skipped; any other error ends the import. */
 const refusals: ReadonlySet<string> = new Set([
   "invalid_draft",
   "invalid_id",
@@ -226,6 +226,6 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/** Returns the value as a JSON object, without parts that are not JSON; `undefined` if it is no object. */
+/** Returns the value as a JSON object, without parts that are not JSON; `undefined` if it is not an object. */
 export const objectOf = (value: unknown): Payload.JsonObject | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(Payload.JsonObject)(value))

@@ -1,6 +1,6 @@
 /**
  * Reads the items of a LangGraph store: objects with `namespace`, `key` and `value`, as a JSON array or one per line. They become entries
- * of `KeyValueMemory`; its namespace is the path of theirs, joined by `/`.
+ * of `KeyValueMemory`, whose namespace is the parts of the item's namespace joined by `/`.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

@@ -1,7 +1,6 @@
 /**
- * Reads agent files of Letta (`.af`), of one agent or of several. Blocks of core memory become notes, with the block's label as a tag;
- * archival passages become semantic records; messages of an agent become a thread. An agent's id becomes the scope, unless the import names
- * one.
+ * Reads agent files of Letta (`.af`), of one agent or several. Blocks of core memory become notes, tagged with the block's label; archival
+ * passages become semantic records; the messages of an agent become a thread. The agent's id becomes the scope, unless the import sets one.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

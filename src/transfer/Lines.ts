@@ -1,9 +1,11 @@
-/** Splits bytes into numbered lines of UTF-8, each of bounded length. An overlong line is skipped, and reading goes on after it. */
+/**
+ * Splits bytes into numbered lines of UTF-8, each of limited length. A line that is too long is skipped, and reading continues after it.
+ */
 import * as Chunk from "effect/Chunk"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 
-/** A line, or the reason why it could not be read. */
+/** A line, or the reason why the line could not be read. */
 export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
@@ -15,8 +17,8 @@ const lineFeed = 10
 const carriageReturn = 13
 
 /**
- * Splits a stream of bytes at line feeds. Empty lines are left out, but counted; a carriage return before a line feed, and a byte order
- * mark at the beginning, are dropped. Memory use: the longest line, at most `longest` bytes, and one chunk of the source.
+ * Splits a stream of bytes at line feeds. Empty lines are not emitted, but counted. A carriage return before a line feed, and a byte order
+ * mark at the beginning, are removed. Memory use: the longest line, at most `longest` bytes, and one chunk of the source.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>

@@ -1,6 +1,6 @@
 /**
- * Reads the file of MCP's reference server for memory: one line of JSON for each entity, with its observations, and for each relation.
- * Entities become entities of `GraphMemory` with the observations as their body, relations become links.
+ * Reads the file of MCP's reference server for memory: one line of JSON for each entity with its observations, and for each relation.
+ * Entities become entities of `GraphMemory` whose body is the observations; relations become links.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

@@ -1,4 +1,4 @@
-/** Reads the memories of mem0, as its `get_all` and its exports return them: an array, or an object with `results` or `memories`. */
+/** Reads memories of mem0, in the format of its `get_all` and its exports: an array, or an object with `results` or `memories`. */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { MemoryScope } from "../domain/MemoryScope.ts"

@@ -95,13 +95,13 @@ interface Job {
   isEnded: boolean
 }
 
-/** Length of the lines of a batch, in UTF-16 units, at which the batch is full. */
+/** Total length of lines, in UTF-16 units, at which a batch is written. */
 const mostText = 4_000_000
 
 /**
- * Reads a file of `write` into a store, without the checks of viewers, validation and policies: it is for the operator of the store. Fails
- * with `unsupported`, before anything is written, if the first line is not of a known format and version, and if the store takes no writes,
- * gives no access to its rows, or redacts.
+ * Reads a file that `write` wrote into a store. Skips the checks of viewers, validation and policies, so it is a tool for the store's
+ * operator. Fails with `unsupported`, before anything is written, if the first line is not of a known format and version, or if the store
+ * is read-only, does not expose its rows, or redacts.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(
@@ -118,7 +118,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
       written: 0,
       isEnded: false
     }
-    yield* Copy.writerOf(sourceOf([]), store, options) // fails before the first line is read
+    yield* Copy.writerOf(sourceOf([]), store, options) // fails, if it does, before the first line is read
     let isBegun = false
     const entries = bytes.pipe(
       Lines.split(options.longestLine),
@@ -131,7 +131,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
     )
     yield* entries.pipe(
       Stream.transduce(Sink.foldWeighted({
-        initial: [] as ReadonlyArray<Entry>, // the cast prevents the type of an empty array
+        initial: [] as ReadonlyArray<Entry>, // an empty array literal would have the element type `never`
         maxCost: mostText,
         cost: (_, entry: Entry) =>
           Math.max(Math.ceil(mostText / (options.batch ?? 100)), entry._tag === "End" ? 0 : entry.size),
@@ -167,7 +167,7 @@ const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.Me
 const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
 const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
 
-/** Decodes a line. If it is damaged or not wanted, counts it as skipped and returns `undefined`. */
+/** Decodes a line. If the line is damaged or of a tenant that is not wanted, counts it as skipped and returns `undefined`. */
 const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined => {
   const place = `line ${line.number}`
   const skip = (reason: string) => {
@@ -187,7 +187,7 @@ const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined
   return entry === undefined ? skip("the line is damaged") : { _tag: "Record", place, tenant, entry, size }
 }
 
-/** Returns the record of a line; `undefined` if its revisions are not those of one record in order. */
+/** Returns the record of a line; `undefined` if the revisions do not belong to one record or are not in order. */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
 ): RecordEntry | undefined => {
@@ -234,7 +234,7 @@ const writeEntries = (job: Job, batch: ReadonlyArray<Entry>): Effect.Effect<void
     yield* flush
   })
 
-/** Writes records of one tenant with distinct ids. If the batch is rejected, writes them one by one. */
+/** Writes records with distinct ids, all of one tenant, in one batch. If the store rejects the batch, writes each record by itself. */
 const writeRecords = (
   job: Job,
   records: ReadonlyArray<Extract<Entry, { readonly _tag: "Record" }>>
@@ -266,7 +266,7 @@ const writeRecords = (
     job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // `open` has exactly one
   })
 
-/** Reasons of errors for which a record is skipped; any other error ends the read. */
+/** Reasons of errors after which the record is skipped; any other error ends the read. */
 const refusals: ReadonlySet<string> = new Set([
   "conflict",
   "invalid_draft",
@@ -275,7 +275,7 @@ const refusals: ReadonlySet<string> = new Set([
   "path_escape"
 ])
 
-/** Makes the source of a copy from some records. */
+/** Makes a source, from which `Copy` can read, that contains the given records. */
 const sourceOf = (records: ReadonlyArray<RecordEntry>): Source => {
   const uses = new Map(records.map(({ lineage, uses }) => [idOf(lineage), uses]))
   return {

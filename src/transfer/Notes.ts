@@ -1,6 +1,6 @@
 /**
- * Reads folders of Markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). A note keeps the name of its
- * file as its name, so that `[[Name]]` links to it.
+ * Reads folders of Markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). A record is named after its
+ * file, so that `[[Name]]` in other notes links to it.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -29,7 +29,7 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind, any other file a `reference`. `MEMORY.md`, an index of the other files, is skipped.
+ * that kind, any other file a `reference`. `MEMORY.md` is skipped, since it only lists the other files.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
@@ -68,7 +68,7 @@ interface Note {
   readonly body: string
 }
 
-/** Splits a note into the fields of its frontmatter and its body. Frontmatter that is not valid YAML stays in the body. */
+/** Splits a note into the fields of its frontmatter and the body. Frontmatter that is not valid YAML is left in the body. */
 const read = ({ text }: File): Note => {
   const whole = text.replace(/^\ufeff/, "").toWellFormed()
   const [all, yaml] = /^---\r?\n([^]*?)\r?\n---[^\S\n]*(?:\n|$)/.exec(whole) ?? []

@@ -1,11 +1,11 @@
 /**
  * Decides which rows are a person's data: records, tombstones and revisions of every scope that has the user's id, and internal rows about
- * the user, such as threads and messages that wait for extraction. A record of another scope that mentions the person is not.
+ * the user, such as threads and messages that wait for extraction. Records of other scopes are not, even if they mention the person.
  */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, isInternal, same } from "../domain/MemoryScope.ts"
 
-/** Whether a record is the data of a user. */
+/** Whether a record belongs to the data of a user. */
 export const owns = (userId: string, { data, scope }: Pick<MemoryRecord, "data" | "scope">): boolean =>
   scope !== Global &&
   (isInternal(scope)

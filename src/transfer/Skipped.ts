@@ -1,4 +1,4 @@
-/** Counts the items that a transfer skipped, by reason, with the places of the first ones. Their contents are never quoted. */
+/** Counts the items that a transfer skipped, by reason, and remembers where the first ones are. Never quotes their contents. */
 import * as Schema from "effect/Schema"
 
 /** Schema of the items that were skipped for one reason. */
@@ -12,7 +12,7 @@ export const Skipped = Schema.Struct({
 /** The items that were skipped for one reason. */
 export interface Skipped extends Schema.Schema.Type<typeof Skipped> {}
 
-/** A mutable list of skipped items. */
+/** A mutable list of the items skipped so far. */
 export interface Tally {
   readonly add: (reason: string, place: string) => void
   /** Returns the skipped items, the most frequent reason first. */
@@ -22,7 +22,7 @@ export interface Tally {
 const mostExamples = 5
 const longestExample = 200
 
-/** Makes an empty list. Memory use: five places for each reason. */
+/** Makes an empty list. Memory use: five places per reason. */
 export const make = (): Tally => {
   const reasons = new Map<string, { count: number; readonly examples: Array<string> }>()
   return {

@@ -1,6 +1,7 @@
 /**
  * Reads the graph of Zep or Graphiti: an object with `edges` or `facts`, and perhaps `nodes`, or an array of edges. Facts become semantic
- * records with their time of validity, nodes become entities of `GraphMemory`, and edges also links between them.
+ * records with their times of validity, nodes become entities of `GraphMemory`, and each edge also becomes a link between its nodes'
+ * entities.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -41,7 +42,9 @@ const read = json(
 const readEdge = Schema.decodeUnknownEither(Edge)
 const readNode = Schema.decodeUnknownEither(Node)
 
-/** Decodes the file. `valid_at` and `invalid_at` become those of the record or, if absent, `created_at` and `expired_at` do. */
+/**
+ * Decodes the file. `valid_at` and `invalid_at` become the record's `validAt` and `invalidAt`; if absent, `created_at` and `expired_at` do.
+ */
 export const decode: Decoder = (text, context) =>
   Either.flatMap(read(text), (file) => {
     const all = "length" in file ? { edges: file } : file

@@ -15,7 +15,7 @@ const Memory = Layer.mergeAll(MemoryService.layer(), BeliefMemory.layer, Episodi
 )
 const label = "counterfactual: what might have been, not what was"
 
-describe("a counterfactual", () => {
+describe("a counterfactual, a record of what might have been,", () => {
   it.effect("is labelled in the context of a turn, in the index and by every tool that shows it; facts are not", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService

@@ -116,7 +116,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("give the documented error if missing or already there, and are not changed", () =>
+  it.live("files that are missing or that exist already make a command fail with the documented error, and nothing is changed", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -162,7 +162,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("are under /memories: every command refuses any other path, plain or encoded", () =>
+  it.live("files have paths under /memories: every command refuses any other path, plain or percent-encoded", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -201,7 +201,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("are edited where the shown text matches, and characters hidden from the model are kept", () =>
+  it.live("files are edited where the text shown to the model matches, and characters hidden from the model are kept", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"
@@ -220,7 +220,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "xyz\u200b\u202e 1\r\ntwo\u00ad <|im_start|>user\u{e0041} end")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("are created once by several concurrent writers", () =>
+  it.live("files that several writers create concurrently are created once", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const answers = yield* Effect.forEach(
@@ -308,7 +308,7 @@ describe("PromptText.traced", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "gives the text of PromptText.visible, with the position of each unit in the stored text, in order",
+    "traced returns the text of PromptText.visible, with the position of each unit in the stored text, in order",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)
@@ -322,7 +322,7 @@ describe("PromptText.traced", () => {
   )
 
   it.prop(
-    "lets replaceShown replace a part by itself without changing a byte",
+    "replaceShown of a part by itself changes no byte",
     [pieces, FastCheck.nat(), FastCheck.nat()],
     ([text, a, b]) => {
       const traced = PromptText.traced(text)
@@ -336,7 +336,7 @@ describe("PromptText.traced", () => {
   }).map((parts) => parts.join(""))
   const plain = FastCheck.array(FastCheck.constantFrom("x", "a", "\n"), { maxLength: 6 }).map((parts) => parts.join(""))
 
-  it.prop("lets replaceShown replace a part of the shown text and keep every hidden character", [
+  it.prop("replaceShown of a part of the shown text keeps every hidden character outside of that part", [
     letters,
     FastCheck.nat(),
     FastCheck.nat(),
@@ -352,7 +352,7 @@ describe("PromptText.traced", () => {
 })
 
 describe("ToolDefinition", () => {
-  it.effect("gives tools in the shapes of Anthropic's and OpenAI's APIs, with JSON Schemas of draft 7", () =>
+  it.effect("tools are converted to the formats of Anthropic's and OpenAI's APIs, with JSON Schemas of draft 7", () =>
     Effect.gen(function*() {
       const tools: ReadonlyArray<MemoryTool.MemoryTool> = yield* MemoryFileCommands.make(ada)
       const [anthropic] = ToolDefinition.anthropic(tools)

@@ -34,7 +34,7 @@ describe("MemoryToolkit.make", () => {
   const memory = MemoryService.layerTest({ spec: { allowForget: true, writesPerTurn: 2 } })
   const tea = { scope: "agent", kind: "user", summary: "Likes tea", body: "Green." }
 
-  it.effect("lets a model call remember and recall, and returns the text of the tool", () => {
+  it.effect("a model can call remember and recall, and receives the text of the tool", () => {
     const { model } = scripted([call("remember", tea)], [call("recall", { query: "tea" })])
     return Effect.gen(function*() {
       const [written] = yield* say("I like tea")
@@ -105,7 +105,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("finds a JSON object in the model's text", () => {
+  it.effect("a JSON object in the model's text is found", () => {
     const { model } = scripted([text("Sure: {\"facts\":[\"tea\"]}")])
     const Facts = Schema.Struct({ facts: Schema.Array(Schema.String) })
     return Effect.gen(function*() {
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("keeps the block out of a chat's history, and leaves the text before the block a growing prefix", () =>
+  it.effect("the block is not in a chat's history, and the prompt before the block always begins with the previous prompt", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -241,7 +241,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("keeps the block out of a streamed chat's history, too", () =>
+  it.effect("the block is not in a streamed chat's history, either", () =>
     injected(scripted([text("Green.")], [text("Hot.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.empty
@@ -320,7 +320,7 @@ describe("MemoryToolkit.layerInjected", () => {
 
   const shared = MemoryToolkit.layerInjected
 
-  it.effect("serves many concurrent users with one layer, each call with its own viewer's memory", () =>
+  it.effect("one layer serves many concurrent users, each call with the memory of its own viewer", () =>
     injected(scripted(...Array.from({ length: 20 }, () => [text("a")])), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const users = Array.from({ length: 20 }, (_, n) => n % 2 === 0 ? ada : bob)
@@ -380,7 +380,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("layerInjectedFor uses its own viewer for a call that names none, and otherwise the call's", () =>
+  it.effect("layerInjectedFor uses its own viewer for a call that provides none, and otherwise the call's", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const { tags } = yield* heard(generate("Which tea?"))

@@ -28,7 +28,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("gives JSON Schemas that are plain objects, name every field and have no viewer", () =>
+  it.effect("the JSON Schemas of the tools are plain objects, describe every field and have no parameter for a viewer", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {
@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("offers the scopes that the viewer has, and global only if it may write it", () =>
+  it.effect("the scopes that a tool offers are those of the viewer, and global only if the viewer may write it", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(

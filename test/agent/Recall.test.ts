@@ -118,19 +118,22 @@ describe("the tool recall", () => {
       assert.strictEqual(yield* reason(call("recall", { scopes: ["session"] })), "invalid_scope")
     }))
 
-  law("finds an agent's record among a hundred of its runs' records", (call, store) =>
-    Effect.gen(function*() {
-      yield* put(store, [{ body: "the rule on tea" }])
-      yield* TestClock.adjust("1 hour")
-      yield* put(
-        store,
-        Array.from({ length: 100 }, (_, n) => ({ scope: { agentId: "pilot", runId: "run-7" }, body: `tea ${n}` }))
-      )
-      assert.include((yield* call("recall", { scopes: ["agent"], limit: 1 })).text, "the rule on tea")
-    }))
+  law(
+    "an agent's record is found among a hundred records of its runs if only the scope agent is asked for",
+    (call, store) =>
+      Effect.gen(function*() {
+        yield* put(store, [{ body: "the rule on tea" }])
+        yield* TestClock.adjust("1 hour")
+        yield* put(
+          store,
+          Array.from({ length: 100 }, (_, n) => ({ scope: { agentId: "pilot", runId: "run-7" }, body: `tea ${n}` }))
+        )
+        assert.include((yield* call("recall", { scopes: ["agent"], limit: 1 })).text, "the rule on tea")
+      })
+  )
 
   law(
-    "finds, for a viewer of reach within, a record in a named scope among many others, and counts only those",
+    "a record in a named scope is found among many others for a viewer of reach within, and only that scope's are counted",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -164,7 +167,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "treats scopes of a viewer of reach within as filters on what it sees",
+    "the scopes that a viewer of reach within names restrict what it sees, and do not extend it",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -210,7 +213,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "escapes a record's text so that it cannot leave its place, and marks untrusted origins",
+    "the text of a record is escaped so that it cannot leave its section, and untrusted origins are marked",
     (call, store) =>
       Effect.gen(function*() {
         const attacks = [

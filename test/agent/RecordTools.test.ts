@@ -95,7 +95,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(within()))
 
-  it.effect("leaves nothing of the old text after an update, not even in the summary", () =>
+  it.effect("an updated record contains nothing of the old text, not even in the summary", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -111,7 +111,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(changed.revision, 2)
     }).pipe(within()))
 
-  it.effect("answers for another viewer's record as for a missing one, and does not change it", () =>
+  it.effect("another viewer's record is reported like a missing one, and is not changed", () =>
     Effect.gen(function*() {
       const [bobs, eves] = [yield* recordsOf(bob), yield* recordsOf(eve)]
       const id = idOf((yield* bobs("memory_append", { text: "Bob's secret" })).data)
@@ -128,7 +128,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
     }).pipe(within()))
 
-  it.effect("refuses changes of global records without permission, and of instructions", () =>
+  it.effect("changes of Global records without permission, and of instructions, are refused", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -146,7 +146,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(anyone("memory_append", { text: "x" })), "not_owned")
     }).pipe(within({ ...free, globalWrites: "deny" })))
 
-  it.effect("counts append, update and delete against the write limit, but not search and view", () =>
+  it.effect("the write limit counts append, update and delete, but not search and view", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const id = idOf((yield* call("memory_append", { text: "one" })).data)
@@ -163,7 +163,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_search", { query: "one" })).data as ReadonlyArray<unknown>, 1)
     }).pipe(within({})))
 
-  it.effect("refuses invalid arguments, also one that names a viewer", () =>
+  it.effect("invalid arguments are refused, also one that names a viewer", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       for (
@@ -182,7 +182,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(call("memory_update", { id: "7", text: "x" })), "invalid_id")
     }).pipe(within()))
 
-  it.effect("views fifty records by default, and more if asked", () =>
+  it.effect("fifty records are viewed by default, and more if the model asks for more", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("writes in the scope of a narrower viewer, and does not reach beyond what it sees", () =>
+  it.effect("a viewer of reach within writes in its own scope, and reaches only records that it sees", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

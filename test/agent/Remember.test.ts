@@ -55,7 +55,7 @@ describe("the tool remember", () => {
     }), { viewer: Viewer.make({ userId: "ada", agentId: "pilot", reach: "within" }) })
 
   law(
-    "refuses the run scope without a run with invalid_scope, and names the scopes there are",
+    "the scope run is refused with invalid_scope if the viewer has no run, and the message names the possible scopes",
     (call, store) =>
       Effect.gen(function*() {
         const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
@@ -101,7 +101,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "the tool remember with an id replaces text, tags and scope of a visible record, and keeps createdAt and its other fields",
+    "a call with an id replaces text, tags and scope of a visible record, and keeps createdAt and the other fields",
     (call, store) =>
       Effect.gen(function*() {
         const [put] = yield* store.put(pilot, [{
@@ -137,7 +137,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "the tool remember with the id of an invisible, missing or read-only record changes nothing, and answers alike for the first two",
+    "a call with the id of an invisible, missing or read-only record changes nothing; the first two have the same answer",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()
@@ -164,7 +164,7 @@ describe("the tool remember", () => {
       })
   )
 
-  law("returns the existing record for an equal one", (call) =>
+  law("an entry equal to an existing record returns that record", (call) =>
     Effect.gen(function*() {
       const [first, second] = yield* Effect.all([call("remember", tea), call("remember", tea)])
       assert.deepStrictEqual(first, second)
@@ -176,7 +176,7 @@ describe("the tool remember", () => {
     }), { spec: { ...free, globalWrites: "deny" } })
 
   law(
-    "refuses the second write of a turn, does not count a failed one, and counts each run separately",
+    "the second write of a turn is refused, a failed one is not counted, and each run has its own count",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService

@@ -30,7 +30,7 @@ const called = (
 }
 
 describe("MemoryTools.makeStores", () => {
-  it.effect("makes search and add in this order, under configurable names, with descriptions of their stores", () =>
+  it.effect("search_memory and add_memory are made in this order, under configurable names, with descriptions of their stores", () =>
     Effect.gen(function*() {
       const plain = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])
@@ -55,7 +55,7 @@ describe("MemoryTools.makeStores", () => {
       assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { stores: ["nowhere"] })), "not_found")
     }).pipe(Effect.provide(world())))
 
-  it.effect("search_memory and add_memory answer in their documented shapes", () =>
+  it.effect("search_memory and add_memory answer in the documented formats", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const add = called(tools, "add_memory")
@@ -78,7 +78,7 @@ describe("MemoryTools.makeStores", () => {
       assert.include(message, "notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("denies a second add_memory of a turn, and keeps nothing of it", () =>
+  it.effect("a second add_memory in a turn is denied, and none of its entries are stored", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("MemoryTools.makeStores with a limit of one lets concurrent add_memory calls of a turn write once, even if a store refuses each entry", () =>
+  it.effect("one of several concurrent add_memory calls passes a limit of one, even if a store refuses each entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -107,7 +107,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("does not count an add_memory that every store refuses against the write limit", () =>
+  it.effect("an add_memory call that every store refuses does not count against the write limit", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       for (let n = 0; n < 3; n++) {
@@ -117,7 +117,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("reports what a store refuses with the store's name and without a path, and keeps what the others took", () =>
+  it.effect("a refusal by one store is reported with the store's name and without a path, and the other stores keep the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
@@ -128,7 +128,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("put", "apply"), writable: true } }
     }))))
 
-  it.effect("MemoryTools.makeStores without waiting accepts a call and publishes a later failure as an event", () =>
+  it.effect("add_memory with `waitForWrites: false` accepts a call, and publishes a later failure as an event", () =>
     heard(Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
       assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
@@ -138,7 +138,7 @@ describe("MemoryTools.makeStores", () => {
       Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
     ))
 
-  it.effect("reaches no store beyond those that it was made for", () =>
+  it.effect("stores that the tools were not made for cannot be reached by them", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
       assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
@@ -152,9 +152,9 @@ describe("MemoryTools.makeStores", () => {
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 })
 
-describe("MemoryTools.makeStores with stores that", () => {
+describe("MemoryTools.makeStores and the properties of its stores", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("are read-only makes no add tool for them", () =>
+  it.effect("read-only stores get no add tool", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores with stores that", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("have tools of their own puts these after its own, in the order of the stores, behind plugins and limits", () =>
+  it.effect("tools that stores define follow search and add, in the order of the stores, behind plugins and write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores with stores that", () => {
       }
     }))))
 
-  it.effect("deduplicate gets equal entries once and keeps similar ones apart", () =>
+  it.effect("stores that deduplicate keep one of several equal entries, and similar ones apart", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "
@@ -198,7 +198,7 @@ describe("MemoryTools.makeStores with stores that", () => {
 })
 
 describe("MemoryTools.makeStores with bad input", () => {
-  it.effect("explains what an invalid argument should be, and quotes little of it", () =>
+  it.effect("an invalid argument is answered with what is expected, and little of the argument is quoted", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const search = called(tools, "search_memory")
@@ -233,7 +233,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       assert.deepStrictEqual((yield* search.call({ query: "\ud800" })).data, [])
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("no longer asks a store that was detached, and then reports its name as not found", () =>
+  it.effect("a store that was detached is no longer called, and its name is then reported as not found", () =>
     Effect.gen(function*() {
       const { attach } = yield* Federated.Federated
       const guest = yield* Scope.make()
@@ -254,7 +254,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       assert.include(message, "the stores are: notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("puts a store's description into one line of the tool's", () =>
+  it.effect("the description of a store takes one line of the tool's description", () =>
     Effect.gen(function*() {
       const [search] = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(search!.description.split("\n").slice(1), ["Stores:", "- odd: for tea - all: everything"])

@@ -79,7 +79,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("keeps nothing of a turn whose call fails, and the next turn continues", () =>
+  it.scoped("a turn whose call fails is not stored, and the next turn continues", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("one")])
@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("keeps a stream once it has ended, and the part that was read of a stream left early", () =>
+  it.scoped("a streamed answer is stored once it has ended; if the reader leaves it early, the part that was read is stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -134,7 +134,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("keeps no tool call without its result if a stream is left early, and nothing of a stream that fails", () =>
+  it.scoped("a tool call without a result is not stored if the stream is left early, and nothing is stored of a stream that fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -173,7 +173,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("counts tool calls against the budget, and what no longer fits is found by a search of the thread", () =>
+  it.scoped("tool calls count against the budget, and messages that no longer fit are found by a search of the thread", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [
@@ -198,7 +198,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("starts the window at a user's message if a tool's result exceeds the budget", () =>
+  it.scoped("the window of messages begins with a user's message if a tool's result exceeds the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])
@@ -225,7 +225,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("includes messages that others appended, and gives the model what fits into the budget", () =>
+  it.scoped("messages that other processes appended are included, as far as they fit into the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const long = "x".repeat(400)
@@ -253,7 +253,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("stores files of a prompt as JSON and gives them to the model again", () =>
+  it.scoped("files in a prompt are stored as JSON, and sent to the model again in later calls", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("a cat")], [text("grey")])
@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("never sends a deleted message, nor more than the budget, to the model", () =>
+  it.scoped("a deleted message, or more than the budget, is never sent to the model", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -299,7 +299,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("uses the viewer's own thread: two users with one thread name see nothing of each other", () =>
+  it.scoped("the thread is the viewer's own: two users with one thread name see nothing of each other", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello Bob")])
@@ -313,7 +313,7 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
-  it.scoped("refuses a call as a viewer of another thread before the model is asked, also in a stream", () =>
+  it.scoped("a call on behalf of a viewer with other threads is refused before the model is asked, also in a stream", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello again")])

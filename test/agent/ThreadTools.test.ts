@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool search_thread", () => {
-  it.effect("finds messages outside the window of the calling chat, for its viewer, in a call and in a stream", () => {
+  it.effect("messages too old for the calling chat's window are found, for the chat's viewer, in a call and in a stream", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {
@@ -64,7 +64,7 @@ describe("the tool search_thread", () => {
     }).pipe(Effect.provide([model, Handlers]))
   })
 
-  it.effect("reports a missing thread context and a missing viewer, and finds nothing in an unknown thread", () =>
+  it.effect("a call outside of a chat or without a viewer is refused, and an unknown thread has no hits", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const asks = handle("search_thread", { query: "word" })
@@ -80,7 +80,7 @@ describe("the tool search_thread", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("made by MemoryTools.makeThread is behind plugins, fences and shortens messages, and is absent if memory is disabled", () =>
+  it.effect("the tool of MemoryTools.makeThread obeys plugins, fences and shortens messages, and is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

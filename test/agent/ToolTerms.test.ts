@@ -18,7 +18,7 @@ describe("ToolTerms", () => {
 
   const [note] = FastCheck.sample(Arbitrary.make(MemoryRecord), { seed: 1, numRuns: 1 })
 
-  it("offers only scopes that the viewer sees and a model may write, and names every visible scope so that filters find it", () => {
+  it("only scopes that the viewer sees and a model may write are offered, and every visible scope has a name whose filter finds it", () => {
     const scope = FastCheck.oneof(
       FastCheck.constant("global" as const),
       ids.filter((scope) => Object.keys(scope).length > 0)

@@ -50,7 +50,7 @@ describe("MemoryToolkit.toolkit", () => {
     )
   })
 
-  it.effect("acts for the viewer of each call, so that users who share it see nothing of each other", () =>
+  it.effect("each call acts on behalf of its own viewer, so that users who share the toolkit see nothing of each other", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const recalled = (viewer: Viewer.Viewer) => handle("recall", { query: "tea" }).pipe(MemoryService.as(viewer))
@@ -73,7 +73,7 @@ describe("MemoryToolkit.toolkit", () => {
     expectTypeOf<Parameters["weather"]>().toEqualTypeOf<{ readonly city: string }>()
   })
 
-  it.effect("returns invalid parameters to the model as a result and writes nothing, in a call and in a stream", () => {
+  it.effect("invalid parameters are returned to the model as a result and write nothing, in a call and in a stream", () => {
     const wrong = [
       call("remember", { kind: "user" }),
       call("remember", "tea"),
@@ -94,7 +94,7 @@ describe("MemoryToolkit.toolkit", () => {
     }).pipe(MemoryService.as(ada), Effect.provide([model, over(MemoryService.layerTest())]))
   })
 
-  it.effect("fails a call without a viewer, and publishes an event", () =>
+  it.effect("a call without a viewer fails, and an event is published", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const { events, result } = yield* heard(handle("remember", tea))
@@ -103,7 +103,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.deepStrictEqual(events.map(({ _tag }) => _tag), ["memory_viewer_missing"])
     }).pipe(Effect.provide(over(MemoryService.layerTest()))))
 
-  it.scoped("fails a call without a viewer, even if there was a viewer when the layer was built", () =>
+  it.scoped("a call without a viewer fails, even if there was a viewer when the layer was built", () =>
     Effect.gen(function*() {
       const context = yield* Layer.build(over(MemoryService.layerTest())).pipe(MemoryService.as(ada))
       const { isFailure, result } = yield* Effect.flatMap(All, ({ handle }) => handle("remember", tea)).pipe(
@@ -113,7 +113,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.deepInclude(result, { reason: "not_owned" })
     }))
 
-  it.effect("refuses forget unless the spec allows it", () =>
+  it.effect("the tool forget is refused unless the spec allows it", () =>
     Effect.gen(function*() {
       const forgets = (allowForget: boolean) =>
         Effect.gen(function*() {

@@ -93,7 +93,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
       assert.strictEqual((yield* run(["show", record.id, ...ada])).code, 3)
     }))
 
-  it.scopedLive("prints an agent's index, counts, verifies and copies, with JSON output that fits its schemas", () =>
+  it.scopedLive("an agent's index is printed, and records are counted, verified and copied, with JSON output that fits the schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       for (const body of ["Drinks tea.", "Lives in Bern.", "Plays the cello."]) {
@@ -146,7 +146,7 @@ describe("the command effect-memory", () => {
       assert.deepStrictEqual(found.items.map(({ body }) => body), ["--no is a flag"])
     }))
 
-  it.scopedLive("the command effect-memory with --store memory: keeps memories only as long as the process", () =>
+  it.scopedLive("a store memory: keeps its memories only as long as the process", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* answered(Remembered, ["remember", "for a moment", "--store", "memory:"])).outcome,

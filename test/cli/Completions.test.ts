@@ -53,7 +53,7 @@ describe("the bash completion of effect-memory", () => {
 })
 
 describe("the zsh and fish completions of effect-memory", () => {
-  it.scopedLive("name every command, its summary and its options", () =>
+  it.scopedLive("the scripts name every command, its summary and its options", () =>
     Effect.gen(function*() {
       const [zsh, fish] = [yield* told(["completions", "zsh"]), yield* told(["completions", "fish"])]
       assert.match(zsh, /^#compdef effect-memory\n/)

@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("finds links to missing records, duplicates and parked extractions, and does not repair them", () =>
+  it.scopedLive("links to missing records, duplicates and parked (failed) extractions are found, and not repaired", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -92,7 +92,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("finds texts without a vector, and computes those of the word-vector model", () =>
+  it.scopedLive("texts without a vector are found, and those of the word-vector model are computed", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -140,7 +140,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", ...store])).isHealthy)
     }))
 
-  it.scopedLive("repair lists damaged files, and --write restores them", () =>
+  it.scopedLive("the command repair lists damaged files, and --write restores them", () =>
     Effect.gen(function*() {
       const { file, id, store } = yield* damaged
       const repairs = [{ path: `users/ada/${id}.md`, id, revision: 1 }]
@@ -150,7 +150,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
-  it.scopedLive("asks on a terminal before it repairs, and does nothing after no", () =>
+  it.scopedLive("a person on a terminal is asked before anything is repaired, and nothing is after the answer no", () =>
     Effect.gen(function*() {
       const { file, store } = yield* damaged
       const no = yield* onTerminal(["doctor", "--repair", ...store], { input: "n\r" })
@@ -162,7 +162,7 @@ describe("effect-memory doctor on a vault", () => {
 })
 
 describe("effect-memory doctor on a SQLite file", () => {
-  it.scopedLive("finds a record that its own words do not find, and rebuilds the index", () =>
+  it.scopedLive("a record that a search for its own words does not find is reported, and the index is rebuilt", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]
@@ -179,7 +179,7 @@ describe("effect-memory doctor on a SQLite file", () => {
       for (const body of bodies) assert.include(yield* told(["recall", body, "--user", "ada", ...store]), body)
     }))
 
-  it.scopedLive("finds a record that cannot be read, and does not repair it", () =>
+  it.scopedLive("a record that cannot be read is reported, and not repaired", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

@@ -80,7 +80,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
-  it.scopedLive("is 5 if the store does not exist, cannot be reached or is none; reading creates no store", () =>
+  it.scopedLive("is 5 if the store does not exist, cannot be reached or is not a store; reading creates no store", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (

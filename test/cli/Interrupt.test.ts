@@ -41,7 +41,7 @@ const untilStopped = <A extends { readonly code: number | null; readonly screen:
 
 describe("Ctrl-C in effect-memory", () => {
   it.scopedLive.each(stores)(
-    "during a copy to %s prints where it stopped and leaves both sides sound, and the next run continues",
+    "Ctrl-C during a copy to %s prints where the copy stopped and leaves both stores sound, and the next run continues",
     ([, target]) =>
       Effect.gen(function*() {
         const from = yield* filled
@@ -65,7 +65,7 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
-  it.scopedLive("during an erasure prints how far it came, and the next run erases the rest", () =>
+  it.scopedLive("Ctrl-C during an erasure prints how much was erased, and the next run erases the rest", () =>
     Effect.gen(function*() {
       const { code, line, screen } = yield* untilStopped(Effect.gen(function*() {
         const line = ["forget", "--user", "ada", "--purge", "--yes", "--store", `vault:${yield* filled}`]
@@ -82,7 +82,7 @@ describe("Ctrl-C in effect-memory", () => {
 
 describe("a signal to effect-memory", () => {
   it.scopedLive.each([["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 143]] as const)(
-    "%s ends a running server",
+    "the signal %s ends a running server",
     ([signal, code]) =>
       Effect.gen(function*() {
         const cwd = yield* folder

@@ -59,7 +59,7 @@ const listening = (args: ReadonlyArray<string>, cwd: string) =>
 
 describe("effect-memory serve", () => {
   it.scopedLive.each(stores)(
-    "over stdin and stdout lets the official client remember and recall in %s, for the viewer of the options",
+    "the server over stdin and stdout lets the official client remember and recall in %s, for the viewer of the options",
     ([, address]) =>
       Effect.gen(function*() {
         const store = ["--store", yield* address]
@@ -96,7 +96,7 @@ describe("effect-memory serve", () => {
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")
     }))
 
-  it.scopedLive("acts over HTTP for the viewer of each token, refuses other requests, and exits with 130 on Ctrl-C", () =>
+  it.scopedLive("the server over HTTP acts for the viewer of each token, refuses other requests, and exits with 130 on Ctrl-C", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const [ada, bob] = yield* Effect.forEach(

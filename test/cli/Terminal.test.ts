@@ -62,7 +62,7 @@ describe("remembered text on a terminal", () => {
       assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
     }))
 
-  it("is printed with control characters escaped, but with line feeds, tabs, emoji and joiners", () => {
+  it("remembered text is printed with control characters escaped; line feeds, tabs, emoji and joiners are printed as they are", () => {
     assert.strictEqual(safe("a\u001b[31mb\r\nc\td\u009b\u202e\u{e0041}"), "a\\u001b[31mb\nc\td\\u009b\\u202e\\u{e0041}")
     assert.strictEqual(safe("👩‍👩‍👧 नमस्‌ते é"), "👩‍👩‍👧 नमस्‌ते é")
     assert.strictEqual(safeLine("  a\n\n b\u0000 "), "a b\\u0000")
@@ -95,7 +95,7 @@ describe("effect-memory on a terminal", () => {
       }
     }))
 
-  it.scopedLive("asks before it erases, and erases nothing after no or no answer", () =>
+  it.scopedLive("a person is asked before an erasure, and nothing is erased if the answer is no or missing", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -126,7 +126,7 @@ describe("effect-memory on a terminal", () => {
     }))
 })
 
-it("age is in the largest full unit", () => {
+it("an age is printed in the largest full unit", () => {
   const now = 1_800_000_000_000
   const ages = [
     [0, "just now"],
@@ -141,7 +141,7 @@ it("age is in the largest full unit", () => {
   for (const [seconds, words] of ages) assert.strictEqual(age(now - seconds * 1_000, now), words)
 })
 
-it("a progress line has rate, percentage and remaining time if the total is known", () => {
+it("a progress line shows rate, percentage and remaining time if the total is known", () => {
   const line = { doing: "copying", done: 250, elapsed: 1_000, noun: "records" }
   assert.strictEqual(lineOf({ ...line, total: 1_000 }), "copying: 250 of 1,000 records · 25% · 250/s · 3 s left")
   assert.strictEqual(lineOf({ ...line, total: undefined }), "copying: 250 records · 250/s")

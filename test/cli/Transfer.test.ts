@@ -20,7 +20,7 @@ const filled = (store: string) =>
   })
 
 describe.each(stores)("effect-memory export and import of %s", (_, address) => {
-  it.scopedLive("give a vault the same memories, whose export has the same bytes, and write nothing the second time", () =>
+  it.scopedLive("an export that is imported into a vault is exported again byte for byte, and a second import writes nothing", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [one, two] = [path.join(place, "one.jsonl"), path.join(place, "two.jsonl")]
@@ -72,7 +72,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("fails without effect for a missing file, another format and a file that it cannot read", () =>
+  it.scopedLive("a missing file, another format or an unreadable file makes the import fail without effect", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const store = ["--user", "ada", "--store", `vault:${path.join(place, "memory")}`]

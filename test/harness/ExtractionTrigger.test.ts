@@ -95,7 +95,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("any fires when one of its triggers does, each of which gets every event", () =>
+  it.scoped("any passes every event to each of its triggers, and fires when one of them fires", () =>
     Effect.gen(function*() {
       const trigger = Trigger.any(Trigger.interval(2), Trigger.sessionEnd, Trigger.idle("1 minute"))
       const { fired, tell } = yield* followed(trigger)
@@ -118,7 +118,7 @@ describe("ExtractionTrigger", () => {
     Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
   ]
   for (const trigger of triggers) {
-    it.scoped(`the watch of ${trigger.name} fires exactly when its stream does`, () =>
+    it.scoped(`the trigger ${trigger.name} fires at the same events and times by its watch as by its stream`, () =>
       Effect.gen(function*() {
         const events = FastCheck.constantFrom<Trigger.TriggerEvent | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {
@@ -143,12 +143,12 @@ describe("ExtractionTrigger", () => {
       }))
   }
 
-  it("any has no watch if one of its triggers has none", () => {
+  it("a trigger made by any has no `watch` if one of its parts has none", () => {
     const own = Trigger.make("own", (events) => Stream.as(events, undefined))
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("a trigger that can never fire has an issue, also within any", () => {
+  it("a trigger that can never fire lists the reason in `issues`, also as a part of any", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "everyTurn fires on every turn, and then also searches by the last text of the assistant",
+    "the trigger everyTurn fires on every turn; the assistant's last text is searched for if the last message is not a user's",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -59,7 +59,7 @@ describe("the trigger of an Injection", () => {
       })
   )
 
-  law("can be a predicate of the turn", () =>
+  law("the trigger can be a function that decides by the messages of the turn", () =>
     Effect.gen(function*() {
       const { asked, inject } = yield* injection({ trigger: (turn) => turn.length > 1 })
       assert.strictEqual(yield* inject(user("tea")), PromptBlock.empty)
@@ -118,7 +118,7 @@ describe("the query of an Injection", () => {
     }
   })
 
-  it("is a single short word as it is, in any script, and so is a question of question words only", () => {
+  it("the query of a single short word, in any script, is that word; a question of question words only is used whole", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -175,7 +175,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "is what a custom format returns, which is given only the records within the budget",
+    "the block is the return value of a custom format, which receives only the records within the budget",
     () =>
       Effect.gen(function*() {
         const found: Array<SearchResult> = []
@@ -261,7 +261,7 @@ describe("MemoryService.context", () => {
       assert.strictEqual(yield* off.pipe(run(ada, { spec: { enabled: false } })), PromptBlock.empty)
     }).pipe(run(ada)))
 
-  it.effect("never fails: if the search fails it is empty, and publishes memory_degraded", () =>
+  it.effect("MemoryService.context never fails: if the search fails, the block is empty and memory_degraded is published", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.context([user("tea")]))
@@ -276,7 +276,7 @@ describe("MemoryService.context", () => {
       Effect.provide(MemoryService.layer().pipe(Layer.provide(over(() => ({ search: () => Effect.fail(down) })))))
     ))
 
-  it.effect("is empty if the store dies, too", () =>
+  it.effect("MemoryService.context returns an empty block also if the store fails with a defect", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(Effect.all([memory.context([user("tea")]), memory.index]))

@@ -110,7 +110,7 @@ describe("InstructionFiles.seed", () => {
       }).pipe(Effect.provide(kept))
     )
 
-  it.effect("puts each file as a read-only global reference of trust 0 under an id made from its path", () =>
+  it.effect("each file is stored as a read-only Global record of kind reference and trust 0, with an id derived from its path", () =>
     seeded(({ at, records, seed, store }) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* seed("a"), ["created", "created"])
@@ -154,7 +154,7 @@ describe("InstructionFiles.seed", () => {
         }), kept))
   }
 
-  it.effect("keeps files of other directories and other projects", () =>
+  it.effect("records of files in other directories and other projects are not forgotten", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")
@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("derives ids from the project key if one is given, the same on every machine", () =>
+  it.effect("ids are derived from the project key if one is given, and are then the same on every machine", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })
@@ -182,7 +182,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("skips a file that cannot be read and keeps its record", () =>
+  it.effect("a file that cannot be read is skipped, and its record is kept", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")
@@ -207,7 +207,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("puts nothing if seedMemory is false", () =>
+  it.effect("nothing is stored if seedMemory is false", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* seed("a", { seedMemory: false }), [])

@@ -13,7 +13,7 @@ import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("an instruction file", () => {
-  it.effect("imports each file that it names with @ once, before itself, and ignores names in code and other uses of @", () =>
+  it.effect("each file that an instruction file names with @ is imported once; names in code and other uses of @ are ignored", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -40,7 +40,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
-  it.effect("is read in linear time whatever it contains, and at most 1,000 of its names are tried", () =>
+  it.effect("a text of any content is searched for imports in linear time, and at most 1,000 of its names are tried", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")
       const { at } = yield* tree({
@@ -55,7 +55,7 @@ describe("an instruction file", () => {
       assert.lengthOf(files, 2) // a quadratic algorithm would take minutes and exceed the timeout
     })))
 
-  it.effect("imports nothing from outside the root, and an issue reports the attempt", () =>
+  it.effect("no file outside the root is imported, and an issue reports the attempt", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "secret.md": "secret",
@@ -75,7 +75,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("an instruction file that imports itself is loaded once, and an issue names the circle", () =>
+  it.effect("an instruction file that imports itself is loaded once, and an issue reports the cycle", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -91,7 +91,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("imports at most five levels deep and at most a hundred files", () =>
+  it.effect("files are imported at most five levels deep, and at most a hundred in all", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "deep/.git": null,
@@ -113,7 +113,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("an instruction file with the same text as another file of its directory is loaded once, and one with another text beside it", () =>
+  it.effect("an instruction file is not loaded if another one in its directory has the same text", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -154,13 +154,13 @@ describe("an instruction file", () => {
       )
     })))
 
-  it("has the same spec hash with the default limit as in earlier versions", () => {
+  it("an InstructionFilesConfig with the default size limit has the same hash as in earlier versions", () => {
     const before = { filenames: ["AGENTS.md", "CLAUDE.md"], maxBytesPerFile: 16_384, seedMemory: true }
     assert.strictEqual(hashSpec(new InstructionFilesConfig({})), hashSpec(before))
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
   })
 
-  it.effect("is redacted when it is rendered, and a repeated seed creates no revision", () =>
+  it.effect("an instruction file is rendered without its secrets, and storing it again creates no revision", () =>
     onDisk(
       Effect.gen(function*() {
         const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("has redactions counted once for each of its texts, however often it is read", () =>
+  it.effect("the redaction of an instruction file is counted once for each text of the file, however often the file is read", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({
@@ -207,7 +207,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("seeds the files that it imports, and forgets them once it no longer imports them", () =>
+  it.effect("imported files are stored as records, and forgotten once the instruction file no longer imports them", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

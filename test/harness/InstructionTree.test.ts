@@ -57,7 +57,7 @@ describe("InstructionFiles.load", () => {
       assert.lengthOf(yield* InstructionFiles.loadInstructionFiles(at("a")), 1)
     })))
 
-  it.effect("loads at most forty levels, those nearest to the working directory", () =>
+  it.effect("files of at most forty directories are loaded, those nearest to the working directory", () =>
     onDisk(Effect.gen(function*() {
       const deep = Array.from({ length: 60 }, (_, n) => `d${n}`)
       const { at, root } = yield* tree(

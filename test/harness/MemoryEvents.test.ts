@@ -45,7 +45,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* second, [2, 3])
     }).pipe(Effect.provide(MemoryEvents.layer())))
 
-  it.effect("drops the oldest events for a slow subscriber, and no publisher waits", () =>
+  it.effect("a slow subscriber misses the oldest events, and no publisher waits for a subscriber", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       const open = yield* Deferred.make<void>()

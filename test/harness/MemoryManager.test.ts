@@ -18,7 +18,7 @@ import { ada, bob, bodies, broken, draft, manager, memory, service, world, writi
 import { heard, over, reason, settled } from "./Service.ts"
 
 describe("the configuration of a MemoryManager", () => {
-  it.effect("is refused with every option that does not fit the stores", () =>
+  it.effect("the configuration of a MemoryManager is refused with a list of all options that do not fit the stores", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Layer.build(world({
         stores: { notes: { layer: memory, writable: true }, archive: { layer: memory } },
@@ -51,7 +51,7 @@ describe("the configuration of a MemoryManager", () => {
 })
 
 describe("MemoryManager", () => {
-  it.effect("extracts with customExtract if there is no model, and parks nothing", () =>
+  it.effect("extraction with customExtract works without a model, and sets no message aside as failed", () =>
     Effect.gen(function*() {
       const { outboxes } = yield* manager
       const memory = yield* service
@@ -75,7 +75,7 @@ describe("MemoryManager", () => {
       }
     }))))
 
-  it.effect("refuses calls with unavailable once its scope is closed", () =>
+  it.effect("a MemoryManager whose scope is closed fails every call with unavailable", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
@@ -85,7 +85,7 @@ describe("MemoryManager", () => {
       yield* flush
     }))
 
-  it.effect("refuses a session id that is no valid id, and keeps none of its messages", () =>
+  it.effect("an invalid session id is refused, and none of its messages are stored", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       for (const session of ["x".repeat(1_025), "\ud800"]) {
@@ -97,7 +97,7 @@ describe("MemoryManager", () => {
 })
 
 describe("extraction by a MemoryManager", () => {
-  it.effect("publishes an event for a record that it forgets, as for any other write", () =>
+  it.effect("a record that the extraction forgets is published as an event, like any other write", () =>
     Effect.gen(function*() {
       const { addMessages, flush } = yield* manager
       const hear = (text: string) => heard(Effect.zipRight(addMessages(ada, "s", [Message.user(text)]), flush))
@@ -115,7 +115,7 @@ describe("extraction by a MemoryManager", () => {
 })
 
 describe("MemoryManager.search", () => {
-  it.effect("takes from each store as many hits as the call says, else as the store's maxResults, else three", () =>
+  it.effect("the number of hits from each store is limited by the call, else by the store's maxResults, else to three", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
@@ -130,7 +130,7 @@ describe("MemoryManager.search", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: [] })), bodies(yield* search(ada, "tea")))
     }).pipe(Effect.provide(world())))
 
-  it.effect("reports a store that fails, fails if all fail, and searches none if a name is unknown", () =>
+  it.effect("one failing store is reported; the search fails if all stores fail, and at once for an unknown name", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, [draft("green tea")], { stores: ["notes"] })
@@ -147,7 +147,7 @@ describe("MemoryManager.search", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("returns a record held by two stores once, and hits of both stores", () =>
+  it.effect("a record that two stores hold is returned once, along with other hits of both stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
@@ -178,7 +178,7 @@ describe("MemoryManager.add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("keeps what some stores took if others failed, and fails if all failed", () =>
+  it.effect("the drafts are kept in the stores that wrote them if other stores fail; the call fails if all stores fail", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -286,7 +286,7 @@ describe("a failing store of a MemoryManager", () => {
 })
 
 describe("MemoryManager.flush", () => {
-  it.effect("waits for what was accepted before the call, and not for later writes", () =>
+  it.effect("MemoryManager.flush waits for the drafts accepted before the call, and not for later ones", () =>
     Effect.gen(function*() {
       const { accept, flush } = yield* manager
       yield* accept(ada, [draft("slow")])
@@ -319,7 +319,7 @@ describe("MemoryManager.flush", () => {
 })
 
 describe("MemoryService.turnEnd with a MemoryManager", () => {
-  it.effect("keeps the turn, has it extracted when the trigger fires, and the next context finds it", () =>
+  it.effect("the messages of a turn are stored; after the trigger has fired, the next context finds the memories extracted from them", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       assert.strictEqual((yield* context([Message.user("What do I drink?")])).text, "")
@@ -336,7 +336,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.interval(2) } } } }))
     ))
 
-  it.effect("has a session extracted at its end, without injected memory and tool messages", () =>
+  it.effect("the messages of a session are extracted at its end, except injected memory and tool messages", () =>
     Effect.gen(function*() {
       const { context, sessionEnd, turnEnd } = yield* service
       const { search } = yield* manager
@@ -358,7 +358,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
-  it.effect("has a turn extracted by each store at its own trigger, and a purge removes it from both", () =>
+  it.effect("two stores extract the same turns, each at its own trigger; forgetAll with purge erases them in both", () =>
     Effect.gen(function*() {
       const { flush, forgetAll, turnEnd } = yield* service
       const { outboxes, stores } = yield* manager
@@ -394,7 +394,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("keeps a turn word for word once in each store with `infer: false`", () => {
+  it.effect("the messages of a turn are stored word for word, once in each store, with `infer: false`", () => {
     const never = ExtractionTrigger.make("never", () => Stream.never)
     const verbatim = { trigger: never, options: { infer: false } }
     return Effect.gen(function*() {
@@ -416,7 +416,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
     )
   })
 
-  it.effect("keeps the turns of two hundred concurrent users apart", () =>
+  it.effect("the messages of two hundred concurrent users are extracted for the right user", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       const users = Array.from({ length: 200 }, (_, n) => Viewer.make({ userId: `user${n}`, sessionId: "same" }))
@@ -426,16 +426,20 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
         discard: true
       })
       yield* flush
-      yield* Effect.forEach(users, (viewer, n) =>
-        Effect.map(MemoryService.as(viewer)(context([Message.user("What is my secret word?")])), ({ ids, text }) => {
-          assert.lengthOf(ids, 1)
-          assert.include(text, secret(n))
-        }), { concurrency: "unbounded", discard: true })
+      yield* Effect.forEach(
+        users,
+        (viewer, n) =>
+          Effect.map(MemoryService.as(viewer)(context([Message.user("What is my secret word?")])), ({ ids, text }) => {
+            assert.lengthOf(ids, 1)
+            assert.include(text, secret(n))
+          }),
+        { concurrency: "unbounded", discard: true }
+      )
     }).pipe(
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.idle("10 minutes") } } } }))
     ))
 
-  it.effect("does not wait for a model that hangs, nor does the next turn", () =>
+  it.effect("turnEnd and the next turn do not wait for a model that hangs", () =>
     Effect.gen(function*() {
       const { context, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])
@@ -456,7 +460,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("keeps nothing if no store extracts", () =>
+  it.effect("no message is stored if no store extracts", () =>
     Effect.gen(function*() {
       const { flush, sessionEnd, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])

@@ -82,7 +82,7 @@ describe("MemoryService", () => {
       assert.isTrue(failed?._tag === "memory_write_failed" && failed.error.reason === "not_found")
     }).pipe(run(ada)))
 
-  it.effect("publishes on the MemoryEvents that are provided", () =>
+  it.effect("events are published to the MemoryEvents service that is provided", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const shared = yield* MemoryEvents.MemoryEvents
@@ -135,7 +135,7 @@ describe("MemoryService.index", () => {
       assert.lengthOf((yield* memory.index.pipe(everything)).ids, 3)
     }).pipe(run(Viewer.make({ userId: "ada", reach: "within" }))))
 
-  it.effect("shows the viewer's own records although a hundred newer global ones exist, and counts the rest", () =>
+  it.effect("the viewer's own records are shown although a hundred newer Global ones exist, and the others are counted", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("mine", { scope: { agentId: "pilot" } }))
@@ -156,7 +156,7 @@ describe("MemoryService.index", () => {
       }).pipe(run(ada, { spec })))
   }
 
-  it.effect("never fails: if the list fails it says so in the text, and publishes memory_degraded", () =>
+  it.effect("the index never fails: if the store's list fails, the text says so and memory_degraded is published", () =>
     Effect.gen(function*() {
       const { events, result } = yield* heard(MemoryService.renderMemoryIndex)
       assert.include(result, "## Recalled memory\n(memory unavailable)")
@@ -214,7 +214,7 @@ describe("MemoryService.instructions", () => {
       assert.lengthOf(events, 1)
     }).pipe(Effect.provide(counting({ broken: false, seeds: [] }))))
 
-  it.effect("seeds the instruction files once per tenant, whoever calls first and however many call at once", () =>
+  it.effect("instruction files are stored as records once per tenant, even if many viewers call at once", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {
@@ -226,7 +226,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "acme"])
     }))
 
-  it.effect("seeds the instruction files again at the next turn if that failed, and publishes an event", () =>
+  it.effect("instruction files are stored at the next turn if the first attempt failed, and an event is published", () =>
     Effect.gen(function*() {
       const state: { broken: boolean; readonly seeds: Array<string> } = { broken: true, seeds: [] }
       yield* Effect.gen(function*() {
@@ -240,7 +240,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "default"])
     }))
 
-  it.effect("renders but does not seed the instruction files if memory is disabled", () =>
+  it.effect("instruction files are rendered but not stored as records if memory is disabled", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {
@@ -262,7 +262,7 @@ describe("MemoryService.layerTest", () => {
       return [record, later].map(({ createdAt, id }) => [id, createdAt] as const)
     }).pipe(run(ada, options))
 
-  it.effect("gives the same ids in two runs with the same seed, and others with another seed", () =>
+  it.effect("two runs with the same seed generate the same ids, and runs with different seeds different ones", () =>
     Effect.gen(function*() {
       const tests = [story({ now: 0 }), story({ now: 0 }), story({ now: 0, seed: 1 }), story({ now: 0, seed: 1 })]
       const [a, b, c, d] = yield* Effect.all(tests)
@@ -271,7 +271,7 @@ describe("MemoryService.layerTest", () => {
       assert.notDeepEqual(a, c)
     }))
 
-  it.effect("starts empty each time it is built", () =>
+  it.effect("every layer that is built starts with an empty store", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layerTest({ now: 0 })
       const put = Effect.flatMap(service, (memory) => memory.put(draft("Tea"))).pipe(
@@ -281,7 +281,7 @@ describe("MemoryService.layerTest", () => {
       assert.strictEqual(yield* Effect.provide(put, layer), yield* Effect.provide(put, layer))
     }))
 
-  it.effect("starts at the time `now` and advances with the test clock", () =>
+  it.effect("the clock starts at the time `now` and advances with the test clock", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 day")
       const records = yield* story({ now: "2026-01-01T00:00:00Z" })

@@ -52,7 +52,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("hashSpec without sharedWrites is as before that field existed, and sharedWrites is hashed as a set", () => {
+  it("hashSpec of a spec without sharedWrites returns the hash of versions without that field, and sharedWrites is hashed as a set", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)
@@ -117,7 +117,7 @@ describe("MemorySpec", () => {
     assert.notStrictEqual(MemorySpec.hashSpec([1, 2]), MemorySpec.hashSpec([2, 1]))
   })
 
-  it("hashSpec distinguishes dates, as JSON writes them", () => {
+  it("hashSpec differs for specs with different dates, which are hashed as JSON writes them", () => {
     assert.notStrictEqual(MemorySpec.hashSpec({ at: new Date(0) }), MemorySpec.hashSpec({ at: new Date(1) }))
   })
 })

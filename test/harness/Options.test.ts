@@ -72,7 +72,7 @@ describe("invalid options", () => {
   ]
 
   it.effect.each(cases)(
-    "of %s fail with invalid_draft when the layer is built, and the message says what is expected",
+    "invalid options of %s fail with invalid_draft when the layer is built, and the message says what is expected",
     ([, layer, message]) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* refusal(layer), { reason: "invalid_draft", message })
@@ -92,7 +92,7 @@ describe("invalid options", () => {
       }
     }))
 
-  it.effect("invalid options of a MemoryManager are refused with the name of their store", () =>
+  it.effect("invalid options of a MemoryManager are refused with a message that names their store", () =>
     Effect.gen(function*() {
       const stores = Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })
       const layer = MemoryManager.layer({ extraction: { notes: { timeout: time("soon") } } }).pipe(
@@ -110,7 +110,7 @@ describe("a missing model", () => {
   const error = <A>(call: (memory: MemoryService.Service) => MemoryService.Operation<A>) =>
     Effect.flatMap(service, (memory) => Effect.flip(call(memory))).pipe(MemoryService.as(ada), Effect.provide(Bare))
 
-  it.effect("is reported by the operation that needs it, with the layer to provide", () =>
+  it.effect("a missing model makes the operation that needs it fail, and the message names the layer to provide", () =>
     Effect.gen(function*() {
       const scope = { userId: "ada" }
       const asked = yield* error((memory) => memory.remember([Message.user("I moved")], { scope }))
@@ -142,7 +142,7 @@ describe("a missing model", () => {
       assert.lengthOf((yield* memory.recall({ text: "Porto" })).hits, 1)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it("is a type error for layers of which every operation needs the model", () => {
+  it("a missing model is a type error for layers all of whose operations need one", () => {
     expectTypeOf<Layer.Layer.Context<typeof MemoryPipeline.layer>>().toEqualTypeOf<
       MemoryStore.MemoryStore | Completion.Completion | Embedder.Embedder
     >()
@@ -161,7 +161,7 @@ describe("a missing model", () => {
 })
 
 describe("MemoryService.links", () => {
-  it.effect("returns both ends of links that the viewer sees, and nothing to other viewers", () =>
+  it.effect("the links of a record are returned at both ends if the viewer sees the record, and none to other viewers", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

@@ -50,7 +50,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     for (const { check, title } of outboxLaws) law(title, check(opened))
 
     law(
-      "extracts waiting turns when its scope closes; a plan that could not be written is written by the next outbox without the model",
+      "waiting messages are extracted when the scope closes; an answer that could not be written is written by the next outbox",
       Effect.gen(function*() {
         const store = yield* theStore
         const first = model()
@@ -72,7 +72,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "closes although the model fails, and the next outbox extracts the waiting turns",
+      "an Outbox closes although its model fails, and the next outbox extracts the waiting messages",
       Effect.gen(function*() {
         const store = yield* theStore
         yield* Effect.scoped(Effect.gen(function*() {
@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("reads at opening only the tenants that have records of scope Internal", () =>
+it.scoped("an Outbox reads, when opened, only the tenants that have records of scope Internal, where its rows are", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -131,7 +131,7 @@ describe("extraction by an Outbox", () => {
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
   law(
-    "runs by default after two minutes without another message",
+    "extraction runs by default after two minutes without another message",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs by default also when the session ends",
+    "extraction runs by default also when the session ends",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("runs by default also at every fifth turn", {}, (outbox, calls) =>
+  law("extraction runs by default also at every fifth turn", {}, (outbox, calls) =>
     Effect.gen(function*() {
       for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
       assert.lengthOf(calls, 0)
@@ -244,7 +244,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("tries only every third request after ten failures in a row of a conversation, oldest batch first", () =>
+  it.scoped("only every third request is carried out after ten failures of a conversation in a row, oldest messages first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -268,7 +268,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(yield* remembered(store), 4)
     }).pipe(memory))
 
-  it.scoped("waits between attempts as its schedule says, unless a flush or an append asks", () =>
+  it.scoped("an Outbox waits between attempts as its schedule says, unless a flush or an append requests an attempt", () =>
     Effect.gen(function*() {
       const { calls, extract } = model(() => mute)
       const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
@@ -288,7 +288,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(calls, 7)
     }).pipe(memory))
 
-  it.scoped("does not count a turn that was filtered out as a success", () =>
+  it.scoped("a turn whose messages were all filtered out does not count as a success", () =>
     Effect.gen(function*() {
       const outbox = yield* opened(yield* theStore, model(() => mute), everySecond)
       yield* outbox.append(ada, "s", users("a"))
@@ -298,7 +298,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("parks a batch that fails ten times while others succeed, but not if it is the only one", () =>
+  it.scoped("an Outbox parks (no longer extracts) messages that fail ten times while others succeed, but not if no others wait", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -347,7 +347,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf((yield* rows(store)).filter((row) => row === "messages"), 9)
     }).pipe(memory))
 
-  it.scoped("does not wait when it closes for a store that never ends a write", () =>
+  it.scoped("an Outbox that closes does not wait for a store that never ends a write", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let hangs = false
@@ -378,7 +378,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a"])
     }).pipe(memory))
 
-  it.scoped("drops an invalid time or id, and still extracts the message", () =>
+  it.scoped("an invalid time or id of a message is dropped, and the message is extracted all the same", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
@@ -393,7 +393,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
     }).pipe(memory))
 
-  it.scoped("makes a plan anew if the records it was made from have changed, and writes it once", () =>
+  it.scoped("a stored answer of the model is discarded if records it refers to have changed; a new one is written once", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0
@@ -430,7 +430,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("makes an append to a full conversation that cannot be extracted fail with rate_limited and retryAfter", () =>
+  it.scoped("an append to a full conversation fails with rate_limited and retryAfter if its messages cannot be extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -450,7 +450,7 @@ describe("the capacity of an Outbox", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
     }).pipe(memory))
 
-  it.scoped("makes an append to a full conversation whose extraction hangs fail with rate_limited after one turn", () =>
+  it.scoped("an append to a full conversation fails with rate_limited after one time slice (`turn`) if the extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerLine: 1 })
@@ -482,7 +482,7 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
-  it.scoped("is freed by what is parked, refused or purged", () =>
+  it.scoped("capacity is freed by messages that are parked (set aside as failed), refused or purged", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let refuse = false
@@ -504,7 +504,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.parked, 3)
     }).pipe(memory))
 
-  it.scoped("the limit of open conversations closes those without waiting turns, which only resets their turn count", () =>
+  it.scoped("the limit of open conversations closes those without waiting messages, whose triggers then count turns from 0 again", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openLines: 3, trigger: ExtractionTrigger.interval(2) })
@@ -580,7 +580,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       }
     }))
 
-  it.scoped("extracts a conversation once at a time, whoever asks", () =>
+  it.scoped("a conversation has one extraction at a time, whatever requests it", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -598,7 +598,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       assert.lengthOf(calls, 2)
     }).pipe(memory))
 
-  it.scoped("extracts without a request what another process left waiting", () =>
+  it.scoped("messages that another process left waiting are extracted without a request", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -607,7 +607,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
     }).pipe(memory))
 
-  it.scoped("writes nothing, not even its plan, if another outbox has extracted the batch first", () =>
+  it.scoped("an Outbox writes neither memories nor a plan if another outbox has extracted the same messages first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "cannot be taken by a viewer that puts records under the ids of earlier versions",
+      "the ids of rows cannot be claimed by a viewer that puts records under the ids that earlier versions used",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })
@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version are drained once each, and the sequence numbers continue",
+      "rows of an earlier version are extracted once each, and the sequence numbers continue after them",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version's ended session keep the session's sequence number, though nothing waits",
+      "rows of an earlier version's ended session keep the session's next sequence number, though no message waits",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version's plan are used by the plan that replaces it",
+      "rows of an earlier version's plan (a stored answer of the model) are replaced and erased like those of a present one",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version can be parked, released and purged like any other",
+      "rows of an earlier version can be parked (set aside as failed), released and purged like any other",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)

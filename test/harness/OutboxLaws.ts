@@ -34,7 +34,7 @@ const remembers = (store: MemoryStore.Service, ...texts: ReadonlyArray<string>) 
   until(Effect.map(remembered(store), (all) => all.join() === texts.join()))
 
 law(
-  "extracts appended messages once and in order, whoever flushes, and leaves no rows behind",
+  "appended messages are extracted once and in order, whatever requests the flushes, and no rows remain",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -54,7 +54,7 @@ law(
 )
 
 law(
-  "stores a plan before it writes it: three failed writes cost one call of the model, and one write succeeds",
+  "the model's answer is stored before its memories are written: three failed writes and a good one cost one model call",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -74,28 +74,31 @@ law(
     })
 )
 
-law("writes a plan that another process left without calling the model", (opened) =>
-  Effect.gen(function*() {
-    const store = yield* theStore
-    const first = model()
-    yield* Effect.scoped(Effect.gen(function*() {
-      const fragile = refusing(store, (batch) => writes(batch) ? down : undefined)
-      const outbox = yield* opened(fragile, first, { trigger: never })
-      yield* outbox.append(ada, "s", users("a"))
-      yield* Effect.flip(outbox.flush)
-    }))
-    assert.lengthOf(first.calls, 1)
-    assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
-    const second = model()
-    const outbox = yield* opened(store, second)
-    yield* outbox.flush
-    assert.lengthOf(second.calls, 0)
-    assert.deepStrictEqual(yield* remembered(store), ["a"])
-    assert.deepStrictEqual(yield* rows(store), [])
-  }))
+law(
+  "a plan (a stored answer of the model) that another process left is written without a call of the model",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const first = model()
+      yield* Effect.scoped(Effect.gen(function*() {
+        const fragile = refusing(store, (batch) => writes(batch) ? down : undefined)
+        const outbox = yield* opened(fragile, first, { trigger: never })
+        yield* outbox.append(ada, "s", users("a"))
+        yield* Effect.flip(outbox.flush)
+      }))
+      assert.lengthOf(first.calls, 1)
+      assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+      const second = model()
+      const outbox = yield* opened(store, second)
+      yield* outbox.flush
+      assert.lengthOf(second.calls, 0)
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+      assert.deepStrictEqual(yield* rows(store), [])
+    })
+)
 
 law(
-  "extracts at opening what another process left, whatever the trigger, and continues its sequence numbers",
+  "messages that another process left are extracted at opening, whatever the trigger, and their sequence numbers are continued",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -111,7 +114,7 @@ law(
 )
 
 law(
-  "shares a conversation with another outbox: every message is extracted once, and no sequence number is given twice",
+  "two outboxes that share a conversation extract every message once, and assign no sequence number twice",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -200,7 +203,7 @@ law(
 )
 
 law(
-  "never gives a sequence number twice, whatever was extracted, filtered or left by another outbox",
+  "no sequence number is assigned twice, whatever was extracted, filtered out or left by another outbox",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -241,7 +244,7 @@ law("extracts a conversation every five turns and at the end of its session", (o
   }))
 
 law(
-  "ignores tool messages, blank messages and injected memory, and is not blocked by a turn of these alone",
+  "tool messages, blank messages and injected memory are not extracted, and a turn of these alone does not block others",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -262,7 +265,7 @@ law(
 )
 
 law(
-  "refuses a viewer without ids unless the scope is global and shared for writing",
+  "a viewer without ids is refused unless the scope is Global and sharedWrites includes it",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -277,7 +280,7 @@ law(
 )
 
 law(
-  "parks a batch that can never be extracted with its reason, extracts the others, and can release it",
+  "messages that can never be extracted are parked (set aside) with the reason, others are extracted, and parked ones can be released",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -308,7 +311,7 @@ law(
     })
 )
 
-law("parks a batch whose extraction dies", (opened) =>
+law("messages whose extraction fails with a defect are parked (set aside)", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
@@ -366,7 +369,7 @@ law("fails to build with invalid options, and names every violation", (opened) =
   }))
 
 law(
-  "extracts a full conversation at once on append, whatever the trigger, and the append succeeds",
+  "an append to a conversation with the largest number of waiting batches has them extracted at once, whatever the trigger, and succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -383,7 +386,7 @@ law(
 )
 
 law(
-  "refuses an append to a full conversation that cannot be extracted with rate_limited, but not to another one",
+  "an append to a full conversation whose messages cannot be extracted fails with rate_limited; one to another conversation succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -402,7 +405,7 @@ law(
 )
 
 law(
-  "extracts another conversation of a full tenant on append, and leaves other tenants alone",
+  "an append for a tenant with the largest number of waiting batches has another conversation of it extracted, and none of other tenants",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -419,7 +422,7 @@ law(
 )
 
 law(
-  "passes messages with their sequence numbers to a store that takes raw messages, and the same again after a failure",
+  "a store that extracts by itself receives messages with their sequence numbers, and the same ones again after a failure",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -448,7 +451,7 @@ law(
 )
 
 law(
-  "writes nothing, not even its plan, if another outbox has extracted the batch first",
+  "neither memories nor a plan are written if another outbox has extracted the same messages first",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

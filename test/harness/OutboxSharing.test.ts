@@ -28,12 +28,12 @@ const planned = (store: MemoryStore.Service, viewer: Viewer.Viewer, options: Out
   }))
 
 for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
-  describe(`a plan that waits in ${name}`, () => {
+  describe(`a plan (the model's answer, stored but not yet written) in ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(Effect.scoped(check), layer))
 
     law(
-      "is made anew if its scope is closed to the viewer by now",
+      "a waiting plan is discarded and made anew if the viewer may no longer write its scope",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, visitor, { about: "agent" })
@@ -45,7 +45,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "is never written if no scope is open to the viewer by now, and its messages are parked",
+      "a waiting plan is never written if the viewer may no longer write any scope, and its messages are parked (set aside)",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })

@@ -39,7 +39,7 @@ const world = (concurrency: number) => {
 const lines = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}${n}`)
 
 describe("OutboxTurns", () => {
-  it.effect("gives free workers to tenants in rotation, and within a tenant in order", () =>
+  it.effect("free readers are assigned to tenants in rotation, and within a tenant to extractions in the order of their requests", () =>
     Effect.gen(function*() {
       const { began, ended, most, start } = world(4)
       yield* start("a", lines("a", 6), 1)
@@ -51,7 +51,7 @@ describe("OutboxTurns", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("never exceeds its concurrency, and serves another tenant within a turn, however many extractions hang", () =>
+  it.effect("no more extractions than `concurrency` run at once, and another tenant's starts within a time slice, however many hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -67,7 +67,7 @@ describe("OutboxTurns", () => {
       assert.strictEqual(most(), 4)
     }))
 
-  it.effect("completes extractions that all outlast their turn, and starts each at most twice", () =>
+  it.effect("extractions that all exceed their time slice complete, and each is started at most twice", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(4)
       yield* start("slow", lines("s", 20), 30)
@@ -76,7 +76,7 @@ describe("OutboxTurns", () => {
       assert.isAtMost(began.length, 40)
     }))
 
-  it.effect("shares workers evenly between slow tenants, even if one of them hangs", () =>
+  it.effect("slow readers are shared evenly between slow tenants, even if one of them hangs", () =>
     Effect.gen(function*() {
       const { ended, start } = world(8)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -86,7 +86,7 @@ describe("OutboxTurns", () => {
       assert.deepStrictEqual(ended.toSorted(), lines("s", 4))
     }))
 
-  it.effect("lets an extraction that outlasts its turn continue while no other waits", () =>
+  it.effect("an extraction that exceeds its time slice continues while no other waits", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       yield* start("a", lines("a", 2), 60)
@@ -95,7 +95,7 @@ describe("OutboxTurns", () => {
       assert.deepStrictEqual(ended, ["a0", "a1"])
     }))
 
-  it.effect("frees the place of an extraction that was interrupted while it waited or ran", () =>
+  it.effect("an extraction that is interrupted while it waits or runs frees its reader", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       const fibers = yield* start("a", lines("a", 3), Infinity)

@@ -125,7 +125,7 @@ describe("PromptBlock.render", () => {
     }
   })
 
-  it("gives well-formed text with two tags per entry for any records", () => {
+  it("the text is well-formed for any records, with one opening and one closing tag per entry", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.array(Arbitrary.make(MemoryRecord), { maxLength: 4 }), (records) => {
         const text = PromptBlock.formatMemoriesForPrompt(found(records))
@@ -160,7 +160,7 @@ describe("PromptBlock.strip", () => {
 })
 
 describe("PromptBlock.line", () => {
-  it("gives one trimmed line without markup", () => {
+  it("line returns one trimmed line without markup", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (before, attack) => {
         const line = PromptBlock.line(before + attack)

@@ -92,7 +92,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: others[0]! })), "allow")
     }))
 
-  it.effect("gives a call that failed validation back once, to the turn in which it was counted", () =>
+  it.effect("a call that fails validation is un-counted once, in the turn in which it was counted", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const refused = call()
@@ -120,7 +120,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("is not reset by a signal of another run, however similar the viewers are", () =>
+  it.effect("the count of a run is not reset by a turn_start of another run, however similar the viewers are", () =>
     Effect.gen(function*() {
       const ada = { userId: "ada", agentId: "pilot" }
       const mine = Viewer.make({ ...ada, sessionId: "here" })
@@ -179,7 +179,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("does not reduce a run's new count by a call given back after the old count was dropped", () =>
+  it.effect("a call that fails validation after the count of its run was dropped does not reduce the run's new count", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const slow = call()
@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("allows at most N calls per turn beyond those given back, for any sequence of calls, give-backs and turns", () => {
+  it.effect("no sequence of calls and turns exceeds N calls per turn, not counting those that fail validation", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("is accepted, and its redactions published once, if a part was built with another build of the same redaction", () =>
+  it.scoped("a part built with another instance of the same redaction accepts the store, and each redaction is published once", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -150,7 +150,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("is expected by a part that is built with a redaction: on a plain store the build logs a warning", () =>
+  it.scoped("a part that is built with a redaction over a store without one logs a warning", () =>
     Effect.gen(function*() {
       const warnings: Array<string> = []
       const logger = Logger.replace(
@@ -181,7 +181,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("has its redaction exposed by its wrappers, and by a federation whose writable stores all have it", () =>
+  it.scoped("the redaction of a store is exposed by its wrappers, and by a federation if all of its writable stores have one", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))
@@ -201,7 +201,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("passes its redaction on to a store attached to a federation, and a writable store without it is refused", () =>
+  it.scoped("a federation applies its redaction to a store attached later, and refuses a writable store without one", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(

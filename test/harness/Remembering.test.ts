@@ -90,7 +90,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(again.tags, ["memory_write_failed"])
     }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
 
-  it.effect("gives the same memories for the same script, time and seed", () => {
+  it.effect("the same script of the model, time and seed result in the same memories", () => {
     const once = Effect.gen(function*() {
       const memory = yield* service
       return yield* memory.remember(turns, { scope })
@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("gives a receipt that another viewer cannot undo", () =>
+  it.effect("a receipt cannot be undone by another viewer", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -122,7 +122,7 @@ describe("MemoryService.remember", () => {
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 
-  it.effect("gives a receipt that can be undone from its JSON, in any Unicode form of the viewer's ids", () =>
+  it.effect("a receipt can be undone from its JSON, in any Unicode form of the viewer's ids", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const jose = Viewer.make({ userId: "José" })
@@ -136,7 +136,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("fails for the global scope under globalWrites: deny, and a receipt cannot restore a global record", () =>
+  it.effect("the scope Global is refused under globalWrites: deny, and undoing a receipt cannot restore a Global record", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -174,12 +174,14 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("computes vectors only with `embed: true`; other texts stay pending", () =>
+  it.effect("put and update compute vectors only with `embed: true`; embedMissing computes the others", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
-      const waiting = Effect.map(Option.getOrThrow(vectors).pending("default", "hash-256"), (all) =>
-        all.map(({ text }) => text))
+      const waiting = Effect.map(
+        Option.getOrThrow(vectors).pending("default", "hash-256"),
+        (all) => all.map(({ text }) => text)
+      )
       const { record } = yield* memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true })
       yield* memory.put({ scope, kind: "semantic", body: "coffee" })
       assert.deepStrictEqual(yield* waiting, ["coffee"])
@@ -189,7 +191,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(run()))
 
-  it.effect("keeps the record and publishes memory_degraded if the vector cannot be computed", () =>
+  it.effect("put with `embed: true` stores the record and publishes memory_degraded if the vector cannot be computed", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true }))

@@ -61,7 +61,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "accepts the default limit of instruction files of this and the earlier version for each other",
+      "the default size limit of instruction files counts as equal to the default of the earlier version, in both directions",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -86,7 +86,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("accept continues if only the listed fields have changed, and a field covers those below it", (resume) =>
+    law("accept resumes a run if only the listed fields have changed; a field covers its subfields", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const drifted = resume.resume("run-7", {
@@ -104,7 +104,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         }
       }))
 
-    law("accept of a field does not cover the object that contains it", (resume) =>
+    law("accept of a field does not cover the object that contains the field", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", {}, at)
         const added = resume.resume("run-7", { memory: MemorySpec.make() })
@@ -279,7 +279,7 @@ describe("Resume on a disk that fails", () => {
       ))
   }
 
-  it.effect("save forces the file to disk before its name, and then the folder", () =>
+  it.effect("save syncs the file to disk before the rename, and then the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         const disk = failing(fs, Infinity, true)

@@ -51,7 +51,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("treats an updated record as new", (store) =>
+    law("a record that was updated counts as new", (store) =>
       Effect.gen(function*() {
         for (const body of ["a", "b", "c", "d"]) {
           yield* put(store, scrap(body, { id: id(body) }))
@@ -93,7 +93,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "neither counts nor forgets expired records, closed records and instructions",
+      "expired records, records that are no longer valid, and instructions are neither counted nor forgotten",
       (store) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -108,7 +108,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "keeps a record that became more important before it was forgotten, and forgets another",
+      "a record whose importance was raised before it could be forgotten is kept, and another is forgotten",
       (store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 4; n++) {
@@ -150,7 +150,7 @@ describe("Retention", () => {
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
   })
 
-  it.effect("leaves a thousand of a thousand and one episodes", () =>
+  it.effect("a thousand of a thousand and one episodes are kept, as the default cap says", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(
@@ -248,7 +248,7 @@ describe("Retention with MemoryEvents", () => {
     }).pipe(Effect.provide(here)))
 })
 
-it.effect("makes one call of the engine for a tenant within its caps, and reads no record", () =>
+it.effect("Retention.enforce makes one call of the storage engine for a tenant within its caps, and reads no record", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("lets a model write its user's scopes, all scopes of a personal agent, and otherwise scopes with all ids", () => {
+  it("a model may write all scopes of a user or of an agent alone, else only the scope with all of the viewer's ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -122,7 +122,7 @@ describe("Viewer.SharedWrites", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("restricts MemoryPipeline to the same scopes, and asks no model if the scope is closed", () =>
+  it.effect("MemoryPipeline may write the same scopes, and asks no model if the requested scope is not one of them", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("makes extraction write to the user, else to the agent if there is no session or actor, else to all ids", () =>
+  it.effect("extraction writes for the viewer's user, else for its agent if it has no session or actor, else for all its ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

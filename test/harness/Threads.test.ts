@@ -254,7 +254,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(items.map(({ data }) => data["row"]).sort(), ["owner", "page"])
     }))
 
-  it.scoped("lists all threads if there are more than one row of names holds", () =>
+  it.scoped("all threads are listed, also if there are more than the 100 names that one row holds", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const names = Array.from({ length: 250 }, (_, n) => `thread ${n}`)
@@ -269,7 +269,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(found, names.toReversed())
     }))
 
-  it.scoped("reads as many rows for an append and a page of a long thread among many as of a short one", () =>
+  it.scoped("an append to a long thread among many and the reading of a page of it read as many rows as those of a short thread", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
       let rows = 0
@@ -343,7 +343,7 @@ describe("Threads", () => {
       })
   )
 
-  it.scoped("holds after random appends, forks, renames and deletions what a simple model holds", () =>
+  it.scoped("random appends, forks, renames and deletions leave the same threads as in a simple model", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const { below, of } = random(5)

@@ -71,7 +71,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
-  it.effect("lets one of concurrent calls pass under the spec's limit, until the next turn_start", () =>
+  it.effect("one of several concurrent calls passes a limit of one write, and none more until the next turn_start", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const memory = yield* service
@@ -94,7 +94,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* passed, 0)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("counts a call that the tool refused, but not one that failed validation", () =>
+  it.effect("a call that fails with not_owned counts against the write limit; one that fails validation does not", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       for (const input of [null, {}, { text: 1 }, { text: "x", more: 1 }, { text: "" }]) {
@@ -104,7 +104,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({ text: "x" })), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("counts a call that failed validation after it had written something", () =>
+  it.effect("a call that failed validation after it had written something counts against the write limit", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const half = MemoryTool.make({
@@ -140,7 +140,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* Effect.provide(calls, own), 3)
     }))
 
-  it.effect("tells plugins of turn_start, turn_end and session_end with their viewer", () =>
+  it.effect("plugins are notified of turn_start, turn_end and session_end, with the viewer", () =>
     Effect.gen(function*() {
       const told: Array<string> = []
       const listener = {
@@ -159,7 +159,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
     }))
 
-  it.effect("denies a call if a plugin dies, and a dying plugin breaks neither turn nor session", () =>
+  it.effect("a call is denied if a plugin crashes, and a crashing plugin breaks neither turn nor session", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const tool = yield* guarded

@@ -58,7 +58,7 @@ describe("global records in MemoryService", () => {
       assert.deepStrictEqual((yield* memory.list({ kinds: ["feedback", "user"] })).items, [rule])
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
-  it.effect("cannot be restored from another scope's record under globalWrites: deny", () =>
+  it.effect("a Global revision of a record that has another scope now cannot be restored under globalWrites: deny", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -172,7 +172,7 @@ describe("MemoryService.forgetAll", () => {
       assert.sameMembers((yield* memory.list({})).items.map(({ body }) => body), ["tea", "coffee"])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with purge also erases closed, not yet valid and expired records", () =>
+  it.effect("MemoryService.forgetAll with purge also erases records that are not yet valid, no longer valid or expired", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -185,7 +185,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("leaves instructions, and under globalWrites: deny global records", () =>
+  it.effect("instructions, and Global records under globalWrites: deny, are not forgotten", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

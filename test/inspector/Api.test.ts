@@ -19,7 +19,7 @@ const raw = (url: string, path: string, headers: Readonly<Record<string, string>
 const record = (n: number, rest = "") => `/api/records/${idOf(n)}${rest}`
 
 describe("the inspector's API", () => {
-  it.scopedLive("searches and explains each score", () =>
+  it.scopedLive("a search returns hits with an explanation of each score", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json, status } = yield* post("/api/search", { text: "tea or coffee" })
@@ -49,7 +49,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* ask(record(1, "/graph?depth=4"))).status, 400)
     }))
 
-  it.scopedLive("edits at the revision that was read, reports a conflict with both revisions, and lists changes", () =>
+  it.scopedLive("a record is edited at the revision that was read; a conflict shows both revisions, and changes are listed", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const edited = yield* post(record(1), { revision: 1, patch: { body: "Drinks tea.\nNo milk.", importance: 0.9 } })
@@ -71,7 +71,7 @@ describe("the inspector's API", () => {
       assert.include(back.json.body, "never coffee")
     }))
 
-  it.scopedLive("forgets at the revision that was read, and restores from the trash", () =>
+  it.scopedLive("a record is forgotten at the revision that was read, and restored from the trash", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* post(record(4, "/forget"), { revision: 7 })).status, 409)
@@ -84,7 +84,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* post(record(4, "/restore"), {})).status, 409)
     }))
 
-  it.scopedLive("returns what the next prompt shows and why, and why a record is not found", () =>
+  it.scopedLive("the next prompt's memories are returned with reasons, as is the reason why a record is not found", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json } = yield* post("/api/prompt", { text: "Would she like tea?" })
@@ -99,7 +99,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
-  it.scopedLive("pages through the timeline, newest first, and filters it by kind", () =>
+  it.scopedLive("the timeline is returned in pages, newest first, and filtered by kind", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* ask("/api/records")).json.items.length, 4)
@@ -146,7 +146,7 @@ describe("the inspector's API", () => {
       }
     }))
 
-  it.scopedLive("takes the viewer from the token, and answers 401 without a valid token", () =>
+  it.scopedLive("the viewer is that of the token, and a request without a valid token is answered with 401", () =>
     Effect.gen(function*() {
       const { ask, post, tokens } = yield* served({ tokens: true })
       for (const authorization of ["", "Bearer wrong", `Basic ${tokens.ada}`]) {

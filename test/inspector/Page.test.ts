@@ -64,7 +64,7 @@ const run =
 }))`
 
 describe("the inspector's page", () => {
-  it.scopedLive("searches, opens, edits, shows the graph, forgets and restores by keyboard only", () =>
+  it.scopedLive("searching, opening, editing, the graph, forgetting and restoring work by keyboard only", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -126,7 +126,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("shows a conflict with the record's present text, and overwrites it only when told to", () =>
+  it.scopedLive("a conflict is shown with the record's present text, which is overwritten only if the user says so", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -153,7 +153,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("shows a record full of scripts and Markdown as text, with invisible characters made visible", () =>
+  it.scopedLive("a record full of scripts and Markdown is shown as text, with invisible characters made visible", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, [...drafts, hostileDraft], ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -190,7 +190,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("follows the system's colour scheme, and has a switch for the other one", () =>
+  it.scopedLive("the colours follow the system's scheme, and a switch selects the other one", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page } = yield* pageOf(url, { colorScheme: "dark" })
@@ -233,7 +233,7 @@ describe("the inspector's page", () => {
       }
     }))
 
-  it.scopedLive("asks for a token if one is needed, and keeps it for the tab only", () =>
+  it.scopedLive("a token is asked for if one is needed, and is kept for the tab only", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("ada", ada)
       const tokens = path.join(yield* folder, "tokens")

@@ -32,7 +32,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("answers a request with the id that it had, a string or a number", () =>
+  it.scopedLive("the answer has the id of its request, a string or a number", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -101,7 +101,7 @@ describe("an MCP server over HTTP", () => {
       assert.notInclude(stderr.text(), tokens.ada)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("acts for the viewer of the token, and shows a session to no other viewer", () =>
+  it.scopedLive("a request acts for the viewer of its token, and no other viewer can use its session", () =>
     Effect.gen(function*() {
       const { ada, bob, connect, tokens, url } = yield* guarded()
       const [mine, his] = yield* Effect.all([connect(tokens.ada), connect(tokens.bob)])
@@ -118,7 +118,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(1, "recall") })).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("puts a program's own routes behind the same checks, for the viewer of the token", () =>
+  it.scopedLive("a program's own routes are behind the same checks, and act for the viewer of the token", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded()
       assert.strictEqual((yield* ask(url, { method: "GET", path: "/page", headers: ada })).body, "page of ada")
@@ -172,7 +172,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: initialize })).status, 400)
     }))
 
-  it.scopedLive("refuses a body beyond 4 MiB, with 413 if its length is declared, and continues", () =>
+  it.scopedLive("a body beyond 4 MiB is refused, with 413 if its length is declared, and the server continues", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("ends the longest idle session when a viewer exceeds its number of sessions", () =>
+  it.scopedLive("the session that was idle longest ends when a viewer exceeds the limit of sessions", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)
@@ -218,7 +218,7 @@ describe("an MCP server over HTTP", () => {
       yield* Effect.forEach(streams, (stream) => stream)
     }))
 
-  it.scopedLive("interrupts a call by a cancel notification, and ends the request's stream", () =>
+  it.scopedLive("a cancel notification interrupts the call, and ends the stream of the request", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)

@@ -46,7 +46,7 @@ const status = (response: Effect.Effect<Response>) =>
 const memory = MemoryService.layerTest({ spec: { writesPerTurn: 0 } })
 
 describe("sessions of an MCP server over HTTP", () => {
-  it.scoped("end after the idle time of the options, which each request restarts", () =>
+  it.scoped("sessions end after the idle time of the options, which begins anew at each request", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)
@@ -70,7 +70,7 @@ describe("sessions of an MCP server over HTTP", () => {
       assert.strictEqual(yield* status(ask(call(1, "recall"), headers)), 404)
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("are limited by a rate that recovers with time", () =>
+  it.scoped("sessions are limited in their requests per minute; the allowance recovers with time", () =>
     Effect.gen(function*() {
       const ask = yield* served({ requestsPerMinute: 6 })
       const statuses = yield* Effect.forEach(Array.from({ length: 8 }), () => status(ask("{")))

@@ -67,7 +67,7 @@ describe("an MCP server over standard input", () => {
       assert.include(found.find(({ id }) => id === "named")!.result.content[0].text, "no memories matched")
     }))
 
-  it.live("reads its input alike in pieces of any size", () =>
+  it.live("the same input is read alike, whatever the sizes of its pieces", () =>
     Effect.gen(function*() {
       const all = encoder.encode(
         lines(initialize, call("ä", "remember", { kind: "user", summary: "Füße 👣", body: "Füße 👣" })).map((line) =>
@@ -85,7 +85,7 @@ describe("an MCP server over standard input", () => {
       }
     }))
 
-  it.live("refuses and drops a line of more than 8 MiB, and reads the next", () =>
+  it.live("a line of more than 8 MiB is refused and dropped, and the next line is read", () =>
     Effect.gen(function*() {
       const piece = encoder.encode("x".repeat(1_048_576))
       const found = yield* answers([

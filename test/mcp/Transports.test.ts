@@ -16,7 +16,7 @@ const remember = ({ client }: Pick<Served, "client">, body: string) =>
   )
 
 describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %s", (_, served) => {
-  it.scopedLive("describes itself and its tools, with input and output schemas and hints", () =>
+  it.scopedLive("the server describes itself and its tools, with input and output schemas and hints", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(client.getInstructions(), "memory://index")
@@ -81,7 +81,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.match(textOf(refused), /^invalid_draft: kind: /)
     }))
 
-  it.scopedLive("accepts arguments of a megabyte, and refuses a memory of that size with its reason", () =>
+  it.scopedLive("arguments of a megabyte are accepted; a memory with a text of that size is refused with the reason", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const text = "ä".repeat(524_288)

@@ -56,7 +56,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("fails with `conflict` if the target has a thread of the same name, and does not change that thread", () =>
+  it.scoped("a thread whose name another thread in the target has is refused with `conflict`, and that thread is not changed", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("refuses with `conflict` threads of an owner who has others in the target, and copies them once those are purged, as it says", () =>
+  it.scoped("the threads of an owner with others in the target are refused with `conflict`, until those are purged as it says", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("overwrites no message of a thread that was renamed since it was copied: its earlier name, which stays in the target, is refused", () =>
+  it.scoped("a thread renamed after its copy keeps its messages: the old name, still listed in the target, takes no new ones", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)
@@ -98,7 +98,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["Green.", "Black."])
     }))
 
-  it.scoped("copies the messages that wait in an outbox: the target extracts each of them once, and continues the conversation", () =>
+  it.scoped("messages that wait in an outbox are copied: the target extracts each of them once, and continues the conversation", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)

@@ -51,7 +51,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("contains the messages of threads, which are read into another store once, for their owner", () =>
+  it.scoped("the messages of threads are contained, and are read into another store once, for their owner", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -77,7 +77,7 @@ describe("a MemoryJsonl file", () => {
       assert.notInclude(yield* written(first, { threads: false }), "question")
     }))
 
-  it.scoped("can be read again after an interruption at any line, and gives the same state", () =>
+  it.scoped("a MemoryJsonl file can be read again after an interruption at any line; the result is that of one complete run", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "interrupted", 8)
       const text = yield* written(first)
@@ -93,7 +93,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("can be read again after a failure of the store at any call, and gives the same state", () =>
+  it.scoped("a MemoryJsonl file can be read again after a failure of the store at any call; the result is that of one complete run", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)
@@ -113,7 +113,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([report.complete, report.records, report.skipped], [false, 4, []])
     }))
 
-  it.scoped("is read without its damaged lines, which the report names with reasons", () =>
+  it.scoped("a MemoryJsonl file with damaged lines is read without them, and the report names them with reasons", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "damaged", 8)
       const lines = linesOf(yield* written(first))
@@ -165,7 +165,7 @@ describe("a MemoryJsonl file", () => {
       yield* refuses("unsupported", read(yield* built(stores.federated), ""))
     }))
 
-  it.scoped("does not overwrite a record with another history, and reports it", () =>
+  it.scoped("a record with another history in the target is not overwritten, and is reported", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       yield* put(first, draft("Tea.", { id: id("drink") }))
@@ -205,7 +205,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([records, tombstones, messages], [2, 1, 1])
     }))
 
-  it.scoped("is read in batches: the source is read only a little ahead of what is written", () =>
+  it.scoped("a MemoryJsonl file is read in batches: the reading is only a little ahead of the writing", () =>
     Effect.gen(function*() {
       const first = yield* memory
       const total = 400
@@ -233,7 +233,7 @@ describe("a MemoryJsonl file", () => {
       assert.isAtMost(most, 15)
     }))
 
-  it.scoped("is written as it is consumed: the store is read at most two pages ahead", () =>
+  it.scoped("a MemoryJsonl file is written while it is consumed: the store is read at most two pages ahead", () =>
     Effect.gen(function*() {
       const store = yield* memory
       yield* store.put(ada, Array.from({ length: 3_000 }, (_, n) => draft(`Fact ${n}.`, { id: id(`fact ${n}`) })))

@@ -1,6 +1,6 @@
 /**
- * Paths of the files of `MemoryFileCommands`. They are only names and lead to no disk; a path outside of `/memories` is rejected all the
- * same.
+ * Paths of the files of `MemoryFileCommands`. They are only names in records, not on a disk; nevertheless a path outside `/memories` is
+ * rejected.
  */
 import * as Effect from "effect/Effect"
 import * as PromptText from "../../domain/PromptText.ts"
@@ -10,8 +10,8 @@ import * as MemoryTool from "../../host/MemoryTool.ts"
 export const root = "/memories"
 
 /**
- * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leaves `/memories`, be it
- * plainly or percent-encoded, and if a name has characters that a person could not read.
+ * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leads out of `/memories`,
+ * plainly or percent-encoded, if it is too long (1,024 characters, 255 a segment), or if it has invisible characters.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")
@@ -26,7 +26,7 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
     ))
 }
 
-/** Whether a segment of a path is still a plain name after up to three rounds of percent-decoding. */
+/** Whether a path segment is a plain name, neither `.` nor `..` nor with a slash, even after up to three rounds of percent-decoding. */
 const isName = (name: string): boolean => {
   let decoded = name
   for (let n = 0; n < 4; n++) {

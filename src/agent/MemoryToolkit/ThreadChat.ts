@@ -22,8 +22,8 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 /**
- * The thread of the chat from which a tool is called; undefined, the default, outside of a chat. A `Reference`, so that it never appears in
- * `R`.
+ * The thread of the chat in which a tool is called; `undefined`, the default, outside of a chat. A `Reference` with a default, so that it
+ * never appears in the type `R`.
  */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
@@ -31,22 +31,23 @@ export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/C
 
 /** Options of `chat`. */
 export interface ChatOptions {
-  /** System message that is put before all others, and not stored in the thread. Default: none. */
+  /** System message, sent before all others and not stored in the thread. Default: none. */
   readonly system?: string | undefined
-  /** Budget for earlier messages in tokens, at four characters a token. Default 32,000. */
+  /** Budget in tokens for earlier messages, at four characters a token. Default 32,000. */
   readonly budget?: number | undefined
 }
 
 /**
- * Makes a chat for the current viewer on one of its threads. Each call gives the model the newest messages of the thread that fit into the
- * budget, including those that others appended meanwhile. Prompt and answer are appended to the thread in one batch, once the answer is
- * complete: if the process dies before, neither is stored. If the consumer of a stream ends it early, the received part is stored, without
- * tool calls that have no result yet. A call that fails stores nothing. Cost: reads the messages within the budget for each call.
+ * Makes a chat for the current viewer on one of its threads. Each call sends the model the newest messages of the thread that fit into the
+ * budget, including those that other processes appended meanwhile. Prompt and answer are appended to the thread in one batch, once the
+ * answer is complete: if the process dies before, neither is stored. If the consumer of a stream ends it early, the received part is
+ * stored, without tool calls that have no result yet. A call that fails stores nothing. Cost: each call reads the messages within the
+ * budget.
  *
- * A chat belongs to the viewer that is current where the chat is made. A call as a viewer with other threads fails with the reason
- * `not_owned`, since what its tools find would be stored in a thread of the first viewer: make a chat for each viewer.
+ * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer with other threads fails with the
+ * reason `not_owned`, because results of its tools would be stored in a thread of the first viewer: make a chat for each viewer.
  *
- * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
+ * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */
 export const chat = (
   thread: string,
@@ -63,9 +64,7 @@ export const chat = (
     const calls = yield* Effect.makeSemaphore(1)
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /**
-     * Loads the messages of the thread within the budget as the history, and returns their number. Fails for a viewer with other threads.
-     */
+    /** Reads the thread's newest messages into the history, and returns their number. Fails for a caller with other threads. */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
       if (Option.isSome(caller) && !isSameThread(caller.value, viewer)) {
@@ -78,7 +77,7 @@ export const chat = (
       return all.length
     })
 
-    /** Appends the messages of the history after the first `length` to the thread. */
+    /** Appends the messages of the history after the first `length` ones to the thread. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
@@ -135,11 +134,11 @@ const isSameThread = (one: Viewer.Viewer, other: Viewer.Viewer): boolean =>
   Viewer.tenantOf(one) === Viewer.tenantOf(other) &&
   MemoryScope.key(Viewer.subjectOf(one)) === MemoryScope.key(Viewer.subjectOf(other))
 
-/** Whether a stream failed, as opposed to being ended by its consumer. */
+/** Whether a stream failed; false if its consumer ended it. */
 const isFailed = (exit: Exit.Exit<unknown, unknown>): boolean =>
   Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)
 
-/** Removes tool calls that have no result, which no provider accepts. */
+/** Removes tool calls without a result, since providers reject a prompt with such a call. */
 const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> => {
   const results = new Set(
     said.flatMap(({ content }) => typeof content === "string" ? [] : Array.from<Prompt.Part>(content)).flatMap((part) =>
@@ -153,7 +152,7 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
   })
 }
 
-/** Collects the texts of a stream that have begun but not ended, by their ids. */
+/** Collects in `open` the texts of a stream that have begun and not ended, by id. */
 const follows = (open: Map<string, string>, part: unknown): void => {
   const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
   if (id === undefined) return
@@ -169,7 +168,7 @@ const withOpen = (
 ): ReadonlyArray<Prompt.Message> => {
   const whole = said.flatMap((message) =>
     message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
-  ) // may include the rest of a chunk that the consumer took in part
+  ) // may include the rest of a chunk of which the consumer read a part
   const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
     .map((text) => Prompt.makePart("text", { text }))
   if (parts.length === 0) return said
@@ -197,7 +196,7 @@ const jsonOf = (value: unknown): unknown =>
     : value
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
-/** Converts a message to a thread's: its text and, if the message has more than text, the whole message as JSON beside it. */
+/** Converts a message to a thread's format: its text, and the whole message as JSON in `data` if it contains more than text. */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const turn: Message = turnOf(message)
@@ -215,7 +214,7 @@ const messageOf = ({ data, ...turn }: Threads.ThreadMessage): Effect.Effect<Prom
       onSuccess: ({ content }) => content[0] ?? plainOf(turn)
     })
 
-/** Makes a message of text alone. A tool's text becomes a user message, since a tool message cannot be plain text. */
+/** Makes a message that contains only text. A tool's text becomes a user message, since a tool message cannot be plain text. */
 const plainOf = ({ content, role }: Pick<Message, "content" | "role">): Prompt.Message =>
   role === "system"
     ? Prompt.makeMessage("system", { content })
@@ -231,7 +230,7 @@ const unreadable = (op: string) => (cause: unknown) =>
     cause
   })
 
-/** Returns the text of a message; calls and results of tools are marked by `tool`. */
+/** Returns a message's text, with `tool: true` for calls and results of tools. */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })
   const parts: ReadonlyArray<Prompt.Part> = message.content

@@ -38,7 +38,7 @@ const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "mode
     }).pipe(Effect.ensuring(progress.end))
   }))
 
-/** `verify`: reads everything, and lists damage. */
+/** `verify`: reads every record and file, and lists what is damaged. */
 export const verify = make({
   name: "verify",
   summary: "read every record and file, and list what is damaged",
@@ -59,7 +59,7 @@ export const verify = make({
 
 /** Schema of the JSON output of `repair`. */
 export const Repaired = Schema.Struct({
-  /** Whether the files were written; if false, they are only listed. */
+  /** Whether the files were restored; if false, they are only listed. */
   isWritten: Schema.Boolean,
   repairs: Schema.Array(Schema.Struct({ path: Schema.String, id: MemoryId, revision: Schema.Number }))
 })
@@ -96,17 +96,17 @@ export const repair = make({
 /** Schema of the JSON output of `doctor`. */
 export const Examined = Schema.Struct({
   ...Doctor.Report.fields,
-  /** Numbers of problems that `--repair` repaired; absent without it. */
+  /** Numbers of problems that `--repair` solved; absent without that option. */
   mended: Schema.optional(Schema.Struct({
     files: Schema.Number,
     vectors: Schema.Number,
     isReindexed: Schema.Boolean,
-    /** Number of problems that are left. */
+    /** Number of problems that remain. */
     left: Schema.Number
   }))
 })
 
-/** `doctor`: checks a store, and makes safe repairs. */
+/** `doctor`: makes all checks of a store and, with `--repair`, the repairs that lose no data. */
 export const doctor = make({
   name: "doctor",
   summary: "check the store in every way, and mend what is safe",
@@ -165,7 +165,7 @@ const mendFiles = (shared: Shared) =>
     return Option.isSome(vault) ? (yield* vault.value.repair({ write: true })).length : 0
   }))
 
-/** The embedder of the bundled word vectors; `None` if their files are not installed beside the command. */
+/** The embedder of the bundled word vectors; `None` if the command's package does not contain their files. */
 const wordVectors: Effect.Effect<Option.Option<Embedder.Service>, never, FileSystem> = Effect.scoped(
   Effect.option(Effect.map(Layer.build(Embedder.layerWordVectors), Context.get(Embedder.Embedder)))
 )

@@ -23,7 +23,7 @@ export const Copied = Schema.Struct({
   revisions: Schema.Number,
   vectors: Schema.Number,
   uses: Schema.Number,
-  /** Number of revisions, vectors and uses that were written; 0 if the target had everything. */
+  /** Number of revisions, vectors and use counts that were written; 0 if the target already had everything. */
   written: Schema.Number,
   verified: Schema.Boolean,
   differing: Schema.Number,

@@ -125,7 +125,7 @@ const erase = (shared: Shared, yes: boolean) =>
       })
     )
     if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
-    // opens the store again, so that the scan reads what is stored rather than cached
+    // opens the store anew, so that the scan reads from the disk and not from a cache
     const scan = yield* using((store) => Erasure.scan(store, person, ids))
     yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
       [
@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes the person's folders that are empty now. A folder that contains other files, such as a person's own, stays. */
+/** Removes the person's folders that are empty now. A folder with other files, such as files that a person put there, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem
@@ -150,7 +150,7 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
         for (const name of yield* Effect.orElseSucceed(disk.readDirectory(folder), () => [])) {
           yield* remove(`${folder}/${name}`)
         }
-        // fails if the folder is not empty; other failures are ignored, since an empty folder discloses only its name
+        // `rmdir` fails if the folder is not empty; every failure is ignored, since an empty folder discloses only its name
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
     yield* remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)

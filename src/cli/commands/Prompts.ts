@@ -16,11 +16,11 @@ import * as StoreAddress from "../StoreAddress.ts"
 export const Index = Schema.Struct({
   text: Schema.String,
   ids: Schema.Array(MemoryId),
-  /** Number of records that are left out for lack of room. */
+  /** Number of records that the index does not show, for lack of room. */
   leftOut: Schema.Number
 })
 
-/** `index`: prints the memory index. */
+/** `index`: prints the memory index, the summaries and ids that an agent's system prompt contains. */
 export const index = make({
   name: "index",
   summary: "print the memory index that an agent is shown",
@@ -58,7 +58,7 @@ export const Instructions = Schema.Struct({
   }))
 })
 
-/** `instructions`: prints the instruction files. */
+/** `instructions`: prints the instruction files (such as AGENTS.md) that an agent is shown. */
 export const instructions = make({
   name: "instructions",
   summary: "print the instruction files that an agent is shown",

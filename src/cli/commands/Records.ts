@@ -72,7 +72,7 @@ export const remember = make({
         ...Filters.field("importance", options.importance)
       }])
       yield* print(shared, Remembered, put!, ({ outcome, record }, { paint }) =>
-        // one draft, one result
+        // one result per draft
         `${outcome}  ${paint("cyan", record.id)}`)
     }).pipe(Effect.provide(StoreAddress.layer(shared.store, { create: true })))
 })
@@ -121,12 +121,12 @@ const Ends = Schema.Array(Schema.Struct({ id: MemoryId, type: Schema.String, wei
 /** Schema of the JSON output of `show`. */
 export const Shown = Schema.Struct({
   record: MemoryRecord,
-  /** Records to which the record links, and records that link to it. */
+  /** Records to which the record links (`to`), and records that link to it (`from`). */
   links: Schema.Struct({ to: Ends, from: Ends }),
   uses: Schema.Struct({ count: Schema.Number, accessedAt: Schema.optional(Schema.Number) })
 })
 
-/** Reads a record; fails with `not_found` if the viewer sees no such record. */
+/** Reads a record; fails with `not_found` if it does not exist or the viewer does not see it. */
 const recordOf = (shared: Shared, id: MemoryId) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore
@@ -230,7 +230,7 @@ const changes = (before: MemoryRecord, after: MemoryRecord): ReadonlyArray<strin
 /** Schema of the JSON output of `restore`. */
 export const Restored = Schema.Struct({ record: MemoryRecord })
 
-/** `restore`: brings back an earlier revision. */
+/** `restore`: brings back a forgotten record, or an earlier revision. */
 export const restore = make({
   name: "restore",
   summary: "bring back a forgotten record, or an earlier revision",
@@ -258,7 +258,9 @@ export const restore = make({
     }).pipe(Effect.provide(StoreAddress.layer(shared.store)))
 })
 
-/** Returns the revision that `restore` restores by default: that of the tombstone, else the one before the current one. */
+/**
+ * Returns the revision that `restore` uses by default: of a forgotten record the one that was forgotten, else the one before the current.
+ */
 const previous = ({ viewer }: Shared, id: MemoryId) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore

@@ -22,12 +22,12 @@ import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The files of the inspector's page as JSON; the bundler replaces this expression by a string. */
+/** The files of the inspector's page as JSON. When the command is built, the bundler replaces `process.env[…]` by that text. */
 const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** Schema of the JSON output of `serve token`. */
 export const Token = Schema.Struct({
-  /** The token, which is never shown again. */
+  /** The token. It is shown only once, since the file has only its hash. */
   token: Schema.String,
   /** The line for the token file, with the token's hash. */
   line: Schema.String,
@@ -153,7 +153,7 @@ const serving = (
     )
   }).pipe(
     Effect.provide(Layer.provideMerge(
-      // MCP has no turns, so a write limit would never be reset
+      // no write limit: MCP has no turns at which the limit would be reset
       MemoryService.layer({ writesPerTurn: 0, allowForget: true }),
       StoreAddress.layer(shared.store, { create: true, follow: true })
     ))

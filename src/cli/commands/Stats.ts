@@ -20,17 +20,17 @@ import * as StoreAddress from "../StoreAddress.ts"
 const Counts = Schema.Record({ key: Schema.String, value: Schema.Number })
 const Tenant = Schema.Struct({
   tenant: Schema.String,
-  /** Number of live records, without expired ones. */
+  /** Number of records, without tombstones and expired records. */
   records: Schema.Number,
   expired: Schema.Number,
   tombstones: Schema.Number,
   scopes: Schema.Number,
-  /** Number of characters of all live bodies. */
+  /** Number of characters in the bodies of these records. */
   characters: Schema.Number,
   kinds: Counts,
-  /** Number of texts that lack a vector, for each model that has vectors in the store. */
+  /** Number of texts without a vector, for each model that has vectors in the store. */
   awaiting: Counts,
-  /** Number of messages that wait for extraction, and of those whose extraction failed for good. */
+  /** Numbers of messages that wait for extraction, and of parked messages, whose extraction failed for good. */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
   /** Time of the last change of a record, epoch milliseconds. */
   changedAt: Schema.optional(Schema.Number)

@@ -1,4 +1,4 @@
-/** The belief memory of nexus-agents: statements held to be true, their confidence, and the reasons of its changes. */
+/** The belief memory of nexus-agents: statements that an agent believes, its confidence in each, and the reasons for changes. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -9,10 +9,10 @@ import * as BeliefMemory from "../../kinds/BeliefMemory.ts"
 import type { Typed } from "../../kinds/TypedMemory.ts"
 import type { Run } from "../Promises.ts"
 
-/** A level of confidence: `high` .9, `medium` .6, and so on; `confidenceOf` has all. */
+/** A level of confidence; `confidenceOf` has the number of each, such as `high` .9 and `medium` .6. */
 export type BeliefConfidence = BeliefMemory.Level
 
-/** A belief to retain. */
+/** A belief to store. */
 export interface Belief extends Omit<BeliefMemory.Belief, "audit"> {
   readonly confidence: BeliefConfidence
 }
@@ -25,40 +25,40 @@ export interface RetainedBelief extends Belief {
   readonly supersededBy: MemoryId | undefined
 }
 
-/** Conditions of a query. `minConfidence` is a number; `confidenceOf` converts a level. */
+/** Conditions of a query. `minConfidence` is a number; `confidenceOf` converts a level to one. */
 export type BeliefQuery = BeliefMemory.BeliefQuery
 /** Counts of the beliefs that the viewer sees. */
 export type BeliefMemoryStats = BeliefMemory.Statistics
-/** The outcome of a task, the beliefs that it concerns, and those that it corrects. */
+/** The outcome of a task, the beliefs that the task relied on, and the beliefs that the outcome corrects. */
 export type HindsightRecord = Omit<BeliefMemory.Hindsight, "trigger" | "beliefMemory">
-/** A hypothesis with its predictions, and its outcome. */
+/** A hypothesis with its predictions and, once known, the actual outcome. */
 export interface Counterfactual extends BeliefMemory.Counterfactual {
   readonly counterfactualId: MemoryId
 }
 
-/** The memory of beliefs. A change needs a reason; a change of a closed belief rejects with `read_only`. */
+/** The memory of beliefs. Changes require a reason; a change of a belief that is no longer valid rejects with `read_only`. */
 export interface IBeliefMemory {
   retain(belief: Belief): Promise<RetainedBelief>
-  /** Returns a belief, superseded or not; `null` if there is none. */
+  /** Returns a belief, even if another has superseded it; `null` if there is none. */
   recall(id: MemoryId): Promise<RetainedBelief | null>
   /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
-  /** Returns the belief about a subject that is not closed and changed last; `null` if there is none. */
+  /** Returns, of the valid beliefs with this subject and predicate, the one changed last; `null` if there is none. */
   recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
-  /** Returns all beliefs about a subject, superseded ones included, newest first. */
+  /** Returns all beliefs with this subject and predicate, superseded ones included, newest first. */
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>
-  /** Replaces the object of a belief. */
+  /** Replaces the belief's object (the third part of subject, predicate, object). */
   revise(id: MemoryId, object: string, reason: string): Promise<RetainedBelief>
-  /** Stores a belief in place of another, which is closed but kept. */
+  /** Stores the belief `by`, and marks the belief `id` as superseded by it; the old belief is kept. */
   supersede(id: MemoryId, by: Belief, reason: string): Promise<RetainedBelief>
-  /** Raises the confidence halfway to 1. */
+  /** Raises the confidence halfway from its value to 1. */
   reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Halves the confidence. */
   weaken(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Stores the outcome of a task and weakens the beliefs that it corrects, in one batch. */
   applyHindsight(hindsight: HindsightRecord): Promise<ReadonlyArray<RetainedBelief>>
   getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
-  /** Stores a hypothesis about the beliefs that match it best. */
+  /** Stores a hypothesis, linked to the beliefs that match it best. */
   createCounterfactual(hypothesis: string, taskContext?: string): Promise<Counterfactual>
   /** Records the outcome of a hypothesis. */
   validateCounterfactual(id: MemoryId, actual: ReadonlyArray<string>): Promise<BeliefMemory.Counterfactual>
@@ -67,7 +67,7 @@ export interface IBeliefMemory {
   /** Returns the changes of a belief with their reasons, oldest first. */
   getUpdateHistory(id: MemoryId): Promise<ReadonlyArray<Payload.Audited>>
   getStats(): Promise<BeliefMemoryStats>
-  /** Forgets beliefs that were superseded before a time, epoch milliseconds. Returns their number. */
+  /** Forgets beliefs that were superseded before `olderThan`, epoch milliseconds. Returns their number. */
   pruneSuperseded(olderThan: number): Promise<number>
 }
 

@@ -1,4 +1,4 @@
-/** The graph of nexus-agents, its retrieval by priority, its linked notes (A-MEM) and its sessions. */
+/** Four memories of nexus-agents: the graph of entities, retrieval by priority, linked notes (A-MEM), and sessions. */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -35,25 +35,25 @@ export interface Relationship {
   readonly weight?: number | undefined
 }
 
-/** The memory of entities and their relationships. Entities are returned as their names. */
+/** The memory of entities and their relationships. Methods that return entities return their names. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
-  /** Relates two entities; each pair and type is stored once. Rejects with `not_found` unless both exist. */
+  /** Relates two entities; for each pair and type, one relationship is stored. Rejects with `not_found` unless both entities exist. */
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
   removeRelationship(relationship: Relationship): Promise<boolean>
-  /** Returns the relationships of an entity, heaviest first, with record ids in place of the caller's ids. */
+  /** Returns the relationships of an entity, greatest weight first. Their ends are record ids, not the caller's ids. */
   getRelationships(
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
-  /** Returns the neighbours of an entity, along one type of relationship or all. */
+  /** Returns the neighbours of an entity, by relationships of `type`; by default of any type. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
-  /** Traverses from an entity, nearest first, up to a distance of `maxDepth` relationships, 1..5, default 2. */
+  /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
-  /** Returns the types of the relationships on a shortest path, followed in either direction; `null` if there is none. */
+  /** Returns the types of the relationships along a shortest path, each followed in either direction; `null` if there is no path. */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
-  /** Returns the entities at the ends of all paths along exactly these types, followed forwards. */
+  /** Returns the entities reached by following one relationship of each of these types in turn, from source to target. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
 }
 
@@ -85,7 +85,7 @@ export const toGraphMemory = (memory: GraphMemory.Service, viewer: Viewer.Any, r
   }
 }
 
-/** Conditions and weights of `retrieve`. `halfLife` is the `recencyDecay` of nexus-agents; `minScore` is inclusive. */
+/** Conditions and weights of `retrieve`. `halfLife` corresponds to `recencyDecay` of nexus-agents; a score equal to `minScore` passes. */
 export type RetrievalOptions = Omit<AdaptiveMemory.PriorityQuery, "text">
 
 /** A memory with its priority, 0..1, and the components of the priority. */
@@ -96,13 +96,13 @@ export interface MemoryItem {
   readonly components: AdaptiveMemory.Priority
 }
 
-/** Retrieval by priority: recency, importance and relevance. */
+/** Retrieval by priority, a weighted sum of recency, importance and relevance. */
 export interface IAdaptiveMemory {
   /** Returns the matching memories of any kind, best first. `limit`: default 20. */
   retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
-  /** Returns the priority of one memory, with respect to a query if one is given. */
+  /** Returns the priority of one memory; its relevance is computed for `query` if one is given. */
   getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
-  /** Marks a memory as used now. */
+  /** Records that a memory is used now. */
   touch(id: MemoryId): Promise<void>
 }
 
@@ -120,7 +120,7 @@ export const toAdaptiveMemory = (memory: AdaptiveMemory.Service, viewer: Viewer.
   }
 }
 
-/** A stored note with its attributes. */
+/** A stored note and the attributes that were extracted from its text. */
 export interface StoredNote {
   readonly id: MemoryId
   readonly text: string
@@ -138,16 +138,16 @@ export interface IAgenticMemory {
       readonly evolution: ReadonlyArray<AgenticMemory.Evolution>
     }
   >
-  /** Suggests links from a note, best first. */
+  /** Suggests notes to which the note could be linked, best first. */
   suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Links a note both ways to notes of similarity 0.7 or more. Returns the new links. */
+  /** Links a note to all notes of similarity 0.7 or more, in both directions. Returns the new links. */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Returns notes that share values of an attribute, those that share most first. */
+  /** Returns notes that have values of `attribute` in common with the note, those with the most common values first. */
   findBySharedAttributes(
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
   ): Promise<ReadonlyArray<StoredNote>>
-  /** Analyses the text of a note again. */
+  /** Extracts the attributes of a note from its text again. */
   refreshAttributes(id: MemoryId): Promise<StoredNote>
 }
 
@@ -176,7 +176,7 @@ export const toAgenticMemory = (memory: AgenticMemory.Service, viewer: Viewer.An
   }
 }
 
-/** A learning of a session. */
+/** A lesson that was learned in a session. */
 export interface SessionLearning {
   readonly pattern: string
   readonly context?: string | undefined
@@ -184,7 +184,7 @@ export interface SessionLearning {
   readonly confidence: number
 }
 
-/** The approach to a task. */
+/** The approach that was taken to a task. */
 export interface SessionTask {
   readonly approach: string
   readonly issue?: string | undefined
@@ -200,24 +200,26 @@ export interface SessionError {
   readonly filePattern?: string | undefined
 }
 
-/** The memory of sessions, one at a time. Recording rejects with `unsupported` if no session is running. */
+/** The memory of sessions; one session runs at a time. Methods that record reject with `unsupported` if no session is running. */
 export interface ISessionMemory {
-  /** Starts a session, and returns the most certain learnings of earlier ones. Rejects with `unsupported` while another is running. */
+  /**
+   * Starts a session; returns the learnings of earlier ones with the greatest confidence. Rejects with `unsupported` while one is running.
+   */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>
   recordTask(task: SessionTask): Promise<SessionMemory.Learning>
   recordError(error: SessionError): Promise<SessionMemory.Learning>
   /** Ends the session with a summary. Returns the summary and the duration of the session. */
   endSession(summary: string): Promise<{ readonly summary: string; readonly durationMs: number | undefined }>
-  /** Finds learnings that contain any of the words, best first, including those of the running session. */
+  /** Finds learnings that contain any of the words, best first; those of the running session are included. */
   searchLearnings(text: string): Promise<ReadonlyArray<string>>
-  /** Returns the solutions of errors, newest first. */
+  /** Returns the solutions of recorded errors, newest first. */
   getRecentErrorSolutions(): Promise<ReadonlyArray<string | undefined>>
 }
 
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
-  /** The running session; `starting` while it starts, undefined if there is none. */
+  /** The running session; `starting` while one starts, `undefined` if there is none. */
   let running:
     | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }
     | "starting"

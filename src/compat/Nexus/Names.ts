@@ -1,4 +1,4 @@
-/** Record ids for the caller's own ids, which are unique within the scope of a viewer. */
+/** Derives record ids from the caller's own ids, which are unique only within the scope of a viewer. */
 import { foreign, type MemoryId } from "../../domain/MemoryId.ts"
 import { key } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"

@@ -1,4 +1,4 @@
-/** The typed memories of nexus-agents: identity, episodes, facts, procedures, resources and the vault. */
+/** The typed memories of nexus-agents: identity, episodes, facts, procedures, resources and the knowledge vault. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -15,7 +15,7 @@ import type { Typed } from "../../kinds/TypedMemory.ts"
 import type { Run } from "../Promises.ts"
 import { idOf } from "./Names.ts"
 
-/** A named level of importance: `critical` 1, `high` .75, `medium` .5, `low` .25. */
+/** A level of importance; the values are `critical` 1, `high` .75, `medium` .5, `low` .25. */
 export type MemoryImportance = keyof typeof importanceOf
 
 /** The identity of an agent, with its system prompt. */
@@ -23,12 +23,12 @@ export interface CoreMemoryData extends CoreMemory.Identity {
   readonly systemPrompt?: string | undefined
 }
 
-/** The memory of an agent's identity: one for each viewer. */
+/** The memory of an agent's identity; each viewer has at most one. */
 export interface ICoreMemory {
   getIdentity(): Promise<CoreMemoryData | null>
-  /** Sets the whole identity. Without `systemPrompt` the stored prompt stays. */
+  /** Replaces the whole identity, except that the stored system prompt is kept if `systemPrompt` is absent. */
   setIdentity(identity: CoreMemoryData): Promise<void>
-  /** Returns the constraints; an empty list without an identity. */
+  /** Returns the constraints; an empty list if there is no identity. */
   getConstraints(): Promise<ReadonlyArray<string>>
   /** Replaces the constraints. Rejects with `not_found` if there is no identity. */
   updateConstraints(constraints: ReadonlyArray<string>): Promise<void>
@@ -47,18 +47,18 @@ export const toCoreMemory = (memory: CoreMemory.Service, viewer: Viewer.Any, run
   updateConstraints: (constraints) => run(Effect.asVoid(memory.updateConstraints(viewer, constraints)))
 })
 
-/** An attempted task, and its outcome. */
+/** A task that was attempted, and its outcome. */
 export interface Episode {
   readonly taskId?: string | undefined
   readonly taskDescription: string
   readonly taskType: string
   readonly outcome: string
   readonly success: boolean
-  /** Time of the episode, epoch milliseconds. Default now; 0 is the epoch, not a missing time. */
+  /** Time of the episode, epoch milliseconds. Default now. 0 means the epoch, not a missing time. */
   readonly timestamp?: number | undefined
 }
 
-/** Conditions of a query of episodes. A time of 0 is the epoch; a limit of 0 is rejected. */
+/** Conditions of a query of episodes. A time of 0 means the epoch; a limit of 0 is rejected. */
 export type EpisodeQuery = TaskMemory.EpisodeQuery
 
 /** The memory of task episodes. */
@@ -98,7 +98,7 @@ export const toEpisodicMemory = (memory: TaskMemory.Service, viewer: Viewer.Any,
   }
 }
 
-/** A fact as subject, predicate and object. */
+/** A fact as subject, predicate and object, such as "Ada", "lives in", "Bern". */
 export interface SemanticFact {
   /** The caller's own id, any text. */
   readonly factId: string
@@ -108,7 +108,7 @@ export interface SemanticFact {
   readonly object: string
   /** Confidence, 0..1. */
   readonly confidence: number
-  /** End of the fact's validity, epoch milliseconds, exclusive. */
+  /** Time from which on the fact is no longer valid, epoch milliseconds. Default: no end. */
   readonly validUntil?: number | undefined
 }
 
@@ -128,7 +128,7 @@ export interface ISemanticMemory {
   queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
   /** Finds facts by words, best first. */
   searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
-  /** Ends the validity of a fact now; `asOf` an earlier time still finds it. Rejects with `not_found` if there is no such fact. */
+  /** Ends the validity of a fact now; a query with an earlier `asOf` still finds it. Rejects with `not_found` if there is no such fact. */
   invalidateFact(factId: string): Promise<void>
 }
 
@@ -153,16 +153,16 @@ export const toSemanticMemory = (memory: SemanticMemory.Service, viewer: Viewer.
   }
 }
 
-/** A procedure: the way in which something is done. */
+/** A procedure: steps by which something is done. */
 export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" | "successes" | "executions"> {
   /** The caller's own id, any text. */
   readonly procedureId: string
   readonly description: string
-  /** Phrases; the procedure is found if the context contains one of them. */
+  /** Phrases; `findProcedures` returns the procedure if its context contains one of them. */
   readonly triggerConditions: ReadonlyArray<string>
 }
 
-/** A stored procedure: the id of its record, and its share of successful executions, 0..1. */
+/** A stored procedure, with its record's id, the share of its executions that succeeded (0..1), and their number. */
 export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
   readonly id: MemoryId
   readonly successRate: number
@@ -171,11 +171,11 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 
 /** The memory of procedures. */
 export interface IProceduralMemory {
-  /** Stores a procedure with no executions. */
+  /** Stores a procedure; its counts of executions start at 0. */
   storeProcedure(procedure: Procedure): Promise<void>
-  /** Returns procedures of which a trigger occurs in the context, most successful first. */
+  /** Returns the procedures of which a trigger phrase occurs in the context, most successful first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
-  /** Adds one execution to the counts; concurrent calls are all counted. */
+  /** Counts one execution, successful or not; concurrent calls are all counted. */
   updateSuccessRate(procedureId: string, success: boolean): Promise<void>
 }
 
@@ -202,7 +202,7 @@ export const toProceduralMemory = (
     run(Effect.asVoid(memory.recordExecution(viewer, idOf("procedure", viewer, procedureId), success)))
 })
 
-/** A pointer to something that lies outside memory. */
+/** A reference to something outside of memory, such as a file. */
 export interface ResourceReference extends ResourceMemory.Resource {
   /** The caller's own id, any text. */
   readonly resourceId: string
@@ -214,9 +214,9 @@ export interface IResourceMemory {
   store(resource: ResourceReference): Promise<void>
   /** Returns all resources of a type, newest first. */
   findByType(type: ResourceReference["type"]): Promise<ReadonlyArray<ResourceMemory.Resource>>
-  /** Returns all resources whose location contains a text, newest first. */
+  /** Returns all resources whose location contains `location`, newest first. */
   findByLocation(location: string): Promise<ReadonlyArray<ResourceMemory.Resource>>
-  /** Marks a resource as used now. */
+  /** Records that a resource is used now. */
   updateLastAccessed(resourceId: string): Promise<void>
   /** Finds resources by words, best first. `limit`: default 20. */
   search(text: string, limit?: number): Promise<ReadonlyArray<ResourceMemory.Resource>>
@@ -238,35 +238,35 @@ export const toResourceMemory = (memory: ResourceMemory.Service, viewer: Viewer.
   }
 }
 
-/** An entry of the vault. */
+/** An entry of the knowledge vault, to store. */
 export interface VaultEntry extends KnowledgeVault.VaultEntry {
   /** The caller's own id, any text. */
   readonly vaultId: string
   readonly content: string
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Importance, 0..1; `importanceOf` converts levels. Default .5. */
+  /** Importance, 0..1; `importanceOf` has the numbers of the levels. Default .5. */
   readonly importance?: number | undefined
 }
 
-/** A stored entry of the vault, with the id of its record. */
+/** A stored entry of the knowledge vault, with its record's id. */
 export interface StoredVaultEntry extends Omit<VaultEntry, "vaultId"> {
   readonly id: MemoryId
 }
 
-/** The vault of insights, decisions and patterns. */
+/** The knowledge vault: a memory of insights, decisions and patterns. */
 export interface IKnowledgeVault {
   store(entry: VaultEntry): Promise<void>
   /** Returns all entries of a category, newest first. */
   findByCategory(category: VaultEntry["category"]): Promise<ReadonlyArray<StoredVaultEntry>>
-  /** Returns all entries of at least this importance, 0..1, newest first. */
+  /** Returns all entries whose importance is at least `minImportance`, 0..1, newest first. */
   findByImportance(minImportance: number): Promise<ReadonlyArray<StoredVaultEntry>>
-  /** Finds entries by words, archived ones included, best first. `limit`: default 20. */
+  /** Finds entries by words, best first; archived ones are included. `limit`: default 20. */
   search(text: string, limit?: number): Promise<ReadonlyArray<StoredVaultEntry>>
   /** Sets the category of an entry to `archive`. */
   archive(vaultId: string): Promise<void>
 }
 
-/** Makes the vault for one viewer. */
+/** Makes the knowledge vault for one viewer. */
 export const toKnowledgeVault = (memory: KnowledgeVault.Service, viewer: Viewer.Any, run: Run): IKnowledgeVault => {
   const toEntry = (
     data: KnowledgeVault.VaultEntry,

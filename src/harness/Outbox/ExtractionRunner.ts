@@ -1,6 +1,7 @@
 /**
- * Turns waiting messages into memories: asks the model, stores its answer as a plan, and writes the plan. `drain` repeats that until no
- * message of a conversation waits, and decides when to stop trying.
+ * Turns waiting messages into memories. A reading, one extraction run, asks the model, stores its answer as a plan, and writes the plan.
+ * `drain` repeats readings until no message of a conversation waits. A batch is the messages of one append; a parked batch is set aside and
+ * no longer read. Failures are handled as follows:
  *
  * ```text
  * ten failures in a row of a conversation     only every third request is tried, until one succeeds
@@ -31,16 +32,16 @@ import * as OutboxState from "./OutboxState.ts"
 import * as OutboxTurns from "./OutboxTurns.ts"
 import type { OutboxWorker } from "./OutboxWorker.ts"
 
-/** Dependencies and counts that all readings (extraction runs) of one outbox share. */
+/** Dependencies and counts that all readings of one outbox share. */
 export interface ExtractionRunner {
   readonly log: OutboxLog.OutboxLog
   readonly pipeline: MemoryPipeline.Service
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly readers: OutboxTurns.ReadingTurns
-  /** Longest wait for an answer of the model, or of a store that extracts by itself. */
+  /** Longest wait for an answer of the model, or for a store that extracts by itself. */
   readonly timeout: Duration.DurationInput
-  /** Number of failures of all conversations since the last success of any conversation. */
+  /** Number of failed readings, of all conversations, since the last successful reading of any conversation. */
   failuresInARow: number
   successes: number
 }
@@ -50,7 +51,9 @@ export const make = (
   dependencies: Omit<ExtractionRunner, "failuresInARow" | "successes">
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
-/** Serves one request to read: always, unless the conversation failed ten times in a row; then every third time. */
+/**
+ * Handles one request to read a conversation: drains it or, after ten failures of the conversation in a row, only at every third request.
+ */
 export const attempt = (
   runner: ExtractionRunner,
   worker: OutboxWorker
@@ -63,7 +66,7 @@ export const attempt = (
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Reads until no message waits; fails if one still does. */
+/** Repeats readings until no message of the conversation waits; fails if a reading fails and its messages still wait. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isReading = true
@@ -76,9 +79,9 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
   )
 
 /**
- * Returns the scope into which a viewer's messages are extracted, and the shared scopes that the extraction may write. `about: "agent"`
- * allows the words of viewers without a user to be shared; a user's words are shared only if `sharedWrites` includes `agent`. Fails with
- * `invalid_scope` if the scope may not be written, or would be Global though no option says so.
+ * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. `about:
+ * "agent"` lets memories of viewers without a user be stored in the agent's shared scope; those of a user only if `sharedWrites` includes
+ * `agent`. Fails with `invalid_scope` if the scope may not be written, or would be Global without `options.scope` saying so.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -103,8 +106,7 @@ export const targetOf = (
 }
 
 /**
- * Lists the violations of an outbox's options that can be found without the store or the model; each message begins with the name of the
- * option.
+ * Lists the violations in an outbox's options that can be found without the store or the model; each message begins with the option's name.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
@@ -121,13 +123,13 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
 ]
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Fails with `invalid_draft`, and lists every violation that `issuesOf` finds. */
+/** Fails with `invalid_draft` if `issuesOf` finds violations, and lists all of them. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   Validation.refuseOptions("Outbox", issuesOf(options))
 
-/** Number of failures after which only every third request is tried, and after which a batch may be parked. */
+/** Number of failures in a row after which only every third request is carried out, and of failures after which a batch may be parked. */
 const maxFailures = 10
-/** Largest number of messages, and of rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */
+/** Largest number of messages, and of store rows (up to 60,000 characters each), in one reading; a single batch may exceed both. */
 const readingLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
@@ -141,7 +143,7 @@ const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<vo
     return Effect.void
   })
 
-/** Performs one reading: writes the stored plan if there is one, else reads the next batches. */
+/** Performs one reading: writes the stored plan if there is one, else extracts from the next batches. */
 const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const before = worker.state
@@ -171,7 +173,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
     )
   })
 
-/** Selects the batches of one reading: the oldest ones or, while batches are read one by one, the one that failed least. */
+/** Selects the batches of one reading: the oldest ones or, while batches are read one by one, the batch that failed least often. */
 const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
   const waiting = OutboxState.waiting(worker.state)
   const group: Array<OutboxState.Batch> = []
@@ -192,7 +194,7 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
   return group
 }
 
-/** Counts a failure of the batches, and parks the batch that causes it, once that is certain. */
+/** Counts a failed reading of the batches. Parks the batch if it was read alone and failed for good; otherwise reads batches one by one. */
 const countFailure = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
@@ -200,7 +202,7 @@ const countFailure = (
   error: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const isFinal = !error.isRetryable && error.reason !== "not_found" // a related record may have been deleted
+    const isFinal = !error.isRetryable && error.reason !== "not_found" // may pass: a related record was deleted
     if (!isFinal) {
       runner.failuresInARow++
       worker.failuresInARow++
@@ -215,10 +217,10 @@ const countFailure = (
     const [batch, ...others] = batches
     if (batch === undefined || !(isFinal || least >= maxFailures)) return yield* error
     if (others.length === 0) {
-      // another process may have finished the batch meanwhile: then there is nothing to park
+      // another process may have finished the batch meanwhile; then `park` fails and nothing needs to be parked
       yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isTaken, () => Effect.void)
       worker.failures.delete(batch.from)
-      if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were those of the parked batch
+      if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were caused by the parked batch
       return
     }
     worker.readsSingly = true
@@ -227,7 +229,7 @@ const countFailure = (
   })
 
 /**
- * Extracts memories from the batches, and writes them and erases the batches in one write. Fails with `taken` if another process was first.
+ * Extracts memories from the batches; writes them and erases the batches in one write. Fails with `taken` if another process did so first.
  */
 const read = (
   runner: ExtractionRunner,
@@ -269,19 +271,22 @@ const read = (
       apply
     })
     yield* inTime(runner, remembered).pipe(
-      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // only embedding fails after the write
+      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // only embedding can fail after the write
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
 
 /**
- * Returns the name of a conversation from which the ids of its records are derived. It begins with the `line` of the options, if given, so
- * that two outboxes with different lines never derive the same id.
+ * Returns the name of a conversation from which record ids are derived. The name begins with the `line` option, if given, so that outboxes
+ * with different lines never derive the same id.
  */
 const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
 
-/** Writes the stored plan. Returns false, and deletes the plan, if it cannot be written any more. */
+/**
+ * Writes the stored plan. If the plan does not fit the waiting messages, the allowed scopes or the records any more, deletes it and returns
+ * false.
+ */
 const resume = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
@@ -324,8 +329,8 @@ const finish = (
   )
 
 /**
- * Whether the plan writes only scopes that are allowed now. A plan outlives its process: another configuration, or a release with other
- * rules, may have made it.
+ * Whether all scopes that the plan writes are allowed under the present options. The plan was stored, perhaps by an earlier process with
+ * other options or by a version with other rules.
  */
 const isOpen = (
   { log, options }: ExtractionRunner,
@@ -342,7 +347,10 @@ const isOpen = (
     return [...puts, ...records].every(({ scope }) => Viewer.mayWrite(viewer, scope, sharedWrites))
   })
 
-/** Limits the time of a call, without waiting for a call that ignores interruption: a late write by it fails, for its rows are gone. */
+/**
+ * Limits the time of a call. Does not wait for a call that ignores interruption; a late write by it fails, because the rows it read are
+ * erased.
+ */
 const inTime = <A>(
   { timeout }: ExtractionRunner,
   self: Effect.Effect<A, MemoryError.MemoryError>
@@ -358,7 +366,7 @@ const inTime = <A>(
 
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
-/** Splits the messages into runs of consecutive sequence numbers. */
+/** Splits messages into runs of consecutive sequence numbers; `filter` may have left gaps. */
 const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {

@@ -1,9 +1,9 @@
 /**
- * Writes the rows of conversations: appends messages, stores plans, and erases finished batches in the same write as the memories made of
- * them.
+ * Writes the outbox's rows in the store: appends messages, stores the model's answer as a plan, and erases the batches (messages of one
+ * append) that are finished in the same write that stores their memories. Each conversation has a session row, which counts its messages.
  *
  * Law: every write of a conversation also updates its session row, on condition that the row still has the revision last seen (optimistic
- * locking). If two processes write at once, one succeeds, and the other reads again and decides anew. So no sequence number is assigned
+ * locking). If two processes write at once, one fails with a conflict, reads again and decides anew. So no sequence number is assigned
  * twice, and no batch is finished twice.
  */
 import * as Effect from "effect/Effect"
@@ -25,36 +25,36 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Fields that the functions of this module need to write the rows of one outbox, and its counts of parked batches. */
+/** Dependencies of the functions in this module for one outbox, and the number of its parked batches (set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly turns: EventLoopTurns
   readonly redaction: Redaction.Service | undefined
-  /** Number of parked batches of each conversation when last seen, by `OutboxState.keyOf`. */
+  /** Number of parked batches of each conversation when its state was last read or written, by `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
   /** Called after each change of a worker's state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log that knows of no parked batches yet. */
+/** Makes a log without counts of parked batches. */
 export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
-/** Returns the cached state of the conversation; reads it from the store if it is stale. */
+/** Returns the cached state of the conversation; if `worker.isStale`, reads it from the store first. */
 export const look = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
 ): Effect.Effect<OutboxState.OutboxState, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(current(log, worker))
 
-/** Caches a state that was just read from the store, unless the cached state is valid already. */
+/** Caches a state that was just read from the store, unless the cached state is still valid. */
 export const learn = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds an append of another process to the cached state. If other writes were missed, marks the cache stale. */
+/** Adds a batch that another process appended to the cached state. If other writes happened in between, marks the cache as stale. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -70,8 +70,8 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `meant` accepts, and returns the sequence number of the first message, stored or not. Waits for room: see
- * `OutboxWorker.Capacity`.
+ * Stores the messages that `meant` accepts. Returns the sequence number of the first message, stored or not. Waits while too many batches
+ * wait for extraction: see `OutboxWorker.Capacity`.
  */
 export const append = (
   log: OutboxLog,
@@ -105,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Stores a plan for the batches in place of the plan `old`. Fails with `taken` if the conversation has another plan. */
+/** Stores a plan for the batches, replacing the plan `old`. Fails with `taken` if another process has replaced the plan or the batches. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -131,8 +131,8 @@ export const keepPlan = (
   })
 
 /**
- * Writes the memories made of the batches, and erases the rows of the batches and their plan, in one write. Fails with `taken` if the rows
- * are gone.
+ * Writes the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
+ * `taken` if these rows were erased or changed meanwhile.
  */
 export const finish = (
   log: OutboxLog,
@@ -154,7 +154,7 @@ export const finish = (
     (applied) => applied.slice(0, mutations.length)
   )
 
-/** Erases a plan that cannot be used any more. */
+/** Erases a plan that can no longer be written. */
 export const dropPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -166,7 +166,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Parks a batch, and drops the plan that was made from it. */
+/** Parks a batch so that it is no longer read, and erases the conversation's plan. */
 export const park = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -183,7 +183,7 @@ export const park = (
       }
     })))
 
-/** Makes the parked batches wait again; returns their number. */
+/** Makes the parked batches wait for extraction again; returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -195,7 +195,7 @@ export const release = (
       let group: Batches = []
       yield* moveInTurn(log, worker, (state) => {
         const parked = OutboxState.parked(state)
-        left = Math.min(left, parked.length) // ignores batches that are parked from now on
+        left = Math.min(left, parked.length) // batches that are parked meanwhile are not released, so the loop ends
         group = parked.slice(0, Math.min(left, releasedAtOnce))
         return setParked(log, worker, state, group, undefined)
       })
@@ -206,8 +206,8 @@ export const release = (
   })
 
 /**
- * Erases the waiting messages of the viewer and of narrower viewers, in one tenant; with `scope`, only of those whose ids match it. A
- * process that is reading these messages finds them gone. Returns the ids of the erased session rows.
+ * Erases the waiting messages of the viewer and of narrower viewers in one tenant; with `scope`, only of viewers whose ids match it. A
+ * process that is extracting from these messages then fails to write. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -233,7 +233,7 @@ export const purge = (
       store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
         Effect.as([]),
         MemoryError.catchReason("conflict", (error) =>
-          Effect.succeed([error])) // the conversation changed: try again
+          Effect.succeed([error])) // the conversation was written meanwhile: try again
       ))
     const [conflict] = conflicts.flat()
     if (conflict && left <= 1) {
@@ -243,35 +243,35 @@ export const purge = (
   })
 
 /**
- * Whether a filter covers waiting messages. It does not if it names a kind or a content, which the memories of these messages do not have
- * yet, or the trash, which they are not in.
+ * Whether a filter of memories also covers waiting messages. It does not if it names a kind or a content, which messages get only when they
+ * become memories, or the trash, which holds no waiting messages.
  */
 export const isMeant = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose messages would become memories
- * that it sees. A viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
+ * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose memories it would see. So a
+ * viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
 
-/** Largest number of times that a write is tried because another process wrote first. */
+/** Largest number of attempts at a write that conflicts with writes of other processes. */
 const maxAttempts = 50
-/** Number of parked batches that one write makes wait again. */
+/** Number of parked batches that one write of `release` changes. */
 const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** The mutations of one write, and the state of the conversation after them. */
+/** The mutations of one write, and the fields of the conversation's state that the write changes. */
 interface Move {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Capacity that was reserved for the batch; released when the batch is recorded. */
+  /** Frees the capacity reserved for the batch; called once the batch counts as waiting. */
   readonly place?: OutboxWorker.Reservation
 }
 type Decide = (
@@ -279,14 +279,14 @@ type Decide = (
   idOf: OutboxState.Ids
 ) => Effect.Effect<Move, MemoryError.MemoryError>
 
-/** Caches the state that was read from the store. */
+/** Replaces the cached state by one that was read from or written to the store. */
 const cache = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
 ): Effect.Effect<void> =>
   Effect.sync(() => {
-    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // numbers are not reused after a purge of the session row
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // a purge may erase the session row: never reuse numbers
     worker.isStale = false
     const given = OutboxState.parked(state).length
     if (given > 0) log.parked.set(worker.key, given)
@@ -307,7 +307,7 @@ const current = (
     return worker.state
   })
 
-/** Decides a write from the current state of the conversation and performs it; repeats both if another process wrote first. */
+/** Decides a write from the state of the conversation and performs it; if another process wrote first, reads the state and repeats both. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -326,20 +326,20 @@ const attempt = (
     ).pipe(
       Effect.onError(() =>
         Effect.sync(() => {
-          worker.isStale = true // a failed write may still have taken effect
+          worker.isStale = true // a write that failed may still have been committed
         })
       ),
       Effect.either
     )
     if (Either.isRight(written)) {
-      const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation puts the session row
+      const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation is that of the session row
       place?.()
       yield* cache(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
       return written.right.slice(0, mutations.length)
     }
     if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
     return OutboxState.same(state, yield* refresh(log, worker))
-      ? yield* written.left // the conflict is with a memory
+      ? yield* written.left // the conversation is unchanged, so a memory conflicts
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
 const move = (
@@ -350,7 +350,7 @@ const move = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Performs a write of the outbox itself, which waits for a step of the event loop; an append does not wait. */
+/** Performs a write of the extraction, delayed so that other tasks of the event loop get time; an append calls `move` without delay. */
 const moveInTurn: typeof move = (log, ...args) => Effect.zipRight(log.turns.step, move(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
@@ -358,7 +358,7 @@ const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batch
   return state.batches.filter(({ from }) => !gone.has(from))
 }
 
-/** Fails with `taken` unless the conversation still has all of the batches, and exactly this plan. */
+/** Fails with `taken` unless all of these batches still wait unchanged and the stored plan is this plan. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,
@@ -366,7 +366,7 @@ const requireUnchanged = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
 
-/** Parks the batches for a reason or, without a reason, makes them wait again. */
+/** Parks the batches for the reason `why`; without a reason, makes them wait for extraction again. */
 const setParked = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

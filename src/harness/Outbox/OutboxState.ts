@@ -1,6 +1,6 @@
 /**
- * Rows of an outbox in a store: their format, and the state of a conversation that is read from them. Rows are records of kind `outbox`
- * that no viewer sees.
+ * Rows of an outbox in a store, and the state of a conversation that is assembled from them. Rows are records of kind `outbox` in an
+ * internal scope that no viewer sees. A batch is the messages of one append; a plan is the model's answer, not yet applied.
  *
  * ```text
  * messages  the messages of a batch, by the sequence number of the first one     erased by the write of the memories made of them
@@ -8,11 +8,11 @@
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
  *
- * A text longer than a record can hold is split over several rows, which are written and erased together.
+ * A text longer than a record's body is split into parts, one row each, which are written and erased together.
  *
- * The ids of rows are derived from a signature with the store's secret (`ids`), so that no viewer can create a record under such an id
- * first, or tell from an id who talks to the agent. Rows of earlier versions, whose ids any viewer could compute, keep their ids until they
- * are erased.
+ * The ids of rows are derived from a signature with the store's secret (`ids`). So no viewer can create a record under such an id first, or
+ * tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer could compute; they keep them until they are
+ * erased.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -40,7 +40,7 @@ export interface ConversationKey {
   readonly session: string
 }
 
-/** The id and the revision of a record when it was read. */
+/** Id of a record, and its revision at the time it was read. */
 export interface Row {
   readonly id: MemoryId
   readonly revision: number
@@ -53,11 +53,11 @@ export interface Batch {
   /** Sequence number after that of the last message. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
-  /** Reason why the batch is parked, that is, no longer read because it failed for good; `undefined` if it waits. */
+  /** Reason why the batch was parked (failed for good and is no longer read); `undefined` while it waits for extraction. */
   readonly parked: string | undefined
 }
 
-/** The model's answer as mutations that are not yet written. */
+/** The model's answer, stored as mutations that are still to be applied. */
 export interface Plan {
   readonly rows: ReadonlyArray<Row>
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -68,7 +68,7 @@ export interface Plan {
 
 /** The state of a conversation when it was read from the store. */
 export interface OutboxState extends ConversationKey {
-  /** Id of the session row that was found. Absent if there is no such row; it is then created under the id that `ids` gives. */
+  /** Id of the session row. Absent if none exists yet; the first write then creates the row under the id that `ids` returns. */
   readonly sessionRow?: MemoryId | undefined
   /** Revision of the session row, 0 if there is none. */
   readonly revision: number
@@ -94,7 +94,7 @@ const Data = Schema.Union(
     ...parts,
     from: Schema.NonNegativeInt,
     to: Schema.NonNegativeInt,
-    /** Reason for which the batch is parked. */
+    /** Reason why the batch is parked; absent while it waits. */
     parked: Schema.optional(Schema.String)
   }),
   Schema.Struct({
@@ -111,8 +111,8 @@ const Data = Schema.Union(
 export type Data = typeof Data.Type
 
 /**
- * Returns the key of a conversation. The reach `everyone` is written as `within`, its name in earlier versions, so that rows from those
- * versions are still found.
+ * Returns a text that identifies a conversation. The reach `everyone` is written as `within`, its name in earlier versions, so that rows
+ * from those versions are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([
@@ -122,20 +122,20 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
     session
   ])
 
-/** Maps the name of a row to its id in one conversation. */
+/** Maps the name of a row within a conversation, such as `session`, to the row's id. */
 export type Ids = (name: string) => MemoryId
-/** Returns the ids of a conversation's rows. They stay the same as long as the store's secret does. */
+/** Returns the function that derives the ids of a conversation's rows. The same store secret always derives the same ids. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Reads the name that the id of a session row is derived from, for a copy into another store: all other rows are found by what they say. */
+/** Returns the signed text and name behind a session row's id, so that a copy to a store with another secret can derive the new id. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined
     : Option.getOrUndefined(Option.flatMap(Schema.decodeUnknownOption(Data)(record.data), (data) =>
       data.row !== "session" ? Option.none() : Option.some({ purpose: kind, text: keyOf(data), names: ["session"] })))
 
-/** Drafts the rows of a batch. */
+/** Makes drafts of the rows of a batch. */
 export const messageDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -146,7 +146,7 @@ export const messageDrafts = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
   )
 
-/** Drafts the rows of a plan. Reuses the row ids of the plan that it replaces, as far as they suffice. */
+/** Makes drafts of the rows of a plan. Reuses the row ids of the plan that it replaces, and derives ids only for additional rows. */
 export const planDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -161,14 +161,14 @@ export const planDrafts = (
     )
   )
 
-/** Updates the session row; the store rejects the write with `conflict` if the conversation has changed since `ifRevision`. */
+/** Updates the session row; the store rejects the write with `conflict` if the row's revision is not `ifRevision`. */
 export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifRevision: number): MemoryMutation => ({
   _tag: "Put",
   draft: draft(id, "", { row: "session", ...keyIn(key), next }),
   ifRevision
 })
 
-/** Marks a row as parked for a reason or, without a reason, as waiting again. */
+/** Marks a row as parked for the reason `parked`; without a reason, marks it as waiting again. */
 export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -190,14 +190,14 @@ export const empty = ({ session, viewer }: ConversationKey): OutboxState => ({
   plan: undefined
 })
 
-/** Selects the batches that wait to be read. */
+/** Selects the batches that wait for extraction. */
 export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ parked }) => parked === undefined)
 /** Selects the parked batches. */
 export const parked = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ parked }) => parked !== undefined)
 
-/** Whether all of the batches still wait and have not changed. */
+/** Whether all of these batches still wait, with unchanged rows. */
 export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolean => {
   const there = new Set(waiting(state).map(signature))
   return batches.every((batch) => there.has(signature(batch)))
@@ -209,7 +209,7 @@ export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 
-/** Reads the conversations of a tenant; with `where`, only from matching rows. Skips rows that a person wrote as files. */
+/** Reads all conversations of a tenant; with `where`, only from matching rows. Ignores records that a person wrote as files of a vault. */
 export const all = (
   store: MemoryStore.Service,
   tenant: string,
@@ -219,7 +219,7 @@ export const all = (
     const found = new Map<string, { readonly key: ConversationKey; readonly rows: Array<Found<Data["row"]>> }>()
     yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
       Effect.sync(() => {
-        if (record.source.origin === "file") return // a person's file is no message
+        if (record.source.origin === "file") return // a person wrote this file, not the outbox
         const name = keyOf(data)
         const known = found.get(name) ?? { key: data, rows: [] }
         known.rows.push([data, record])
@@ -232,8 +232,8 @@ export const all = (
   })
 
 /**
- * Streams every outbox row of the tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer release
- * wrote; the version is not checked in a file that a person wrote.
+ * Streams the outbox rows of a tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer version of
+ * the library wrote. Files that a person wrote are not checked.
  */
 export const rows = (
   store: MemoryStore.Service,
@@ -250,7 +250,7 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads one conversation. Cost: the rows that `conversationFilter` matches, perhaps a few of others. */
+/** Reads one conversation. Cost: reads the rows that match `conversationFilter`, among them perhaps a few of other conversations. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
@@ -260,7 +260,7 @@ export const of = (
     return states.find((state) => keyOf(state) === name) ?? empty(key)
   })
 
-/** Whether the conversation has no session row, neither under its current id nor under the id of earlier versions. */
+/** Whether the conversation has no session row yet, neither under the present id nor under the id that earlier versions derived. */
 export const isNew = (
   store: MemoryStore.Service,
   key: ConversationKey
@@ -272,7 +272,7 @@ export const isNew = (
     return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
   })
 
-/** Reads the rows of the batches. Fails with `taken` if one of them has changed since it was read. */
+/** Reads the rows of the batches. Fails with `taken` if one of the rows was changed or erased since its batch was read. */
 export const records = (
   store: MemoryStore.Service,
   tenant: string,
@@ -282,13 +282,13 @@ export const records = (
   return Effect.flatMap(
     store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
     Effect.forEach((found, i) =>
-      // the tombstone of a forgotten row has a later revision
+      // a forgotten row, if returned, has a later revision
       Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : taken
     )
   )
 }
 
-/** Reads the messages of the batches. Fails with `taken` if one of the rows has changed since it was read. */
+/** Reads the messages of the batches. Fails with `taken` if one of the rows was changed or erased since its batch was read. */
 export const entries = (
   store: MemoryStore.Service,
   tenant: string,
@@ -300,17 +300,17 @@ export const entries = (
       (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // this module encoded it
     )).pipe(Effect.map((all) => all.flat()))
 
-/** The error for batches that another process has finished, or whose messages were forgotten. */
+/** The error if another process has changed or finished the batches or the plan, or if their messages were forgotten. */
 export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
 /** Whether an error is `taken`. */
 export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
 
 const kind = "outbox"
-/** Number of rows that are decoded, and of conversations that are assembled, before the event loop gets a chance to run. */
+/** Number of rows that are decoded, or conversations assembled, before other tasks of the event loop get a chance to run. */
 const rowsPerTurn = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
-// compiled at their first call, to keep the import of the package fast
+// the schemas are compiled at the first call, so that importing the package stays fast
 const decode = (data: unknown) => Schema.decodeUnknownEither(Data)(data)
 const encode = (data: Data) => Schema.encodeSync(Data)(data)
 
@@ -326,13 +326,13 @@ const draft = (id: MemoryId, body: string, data: Data): Draft => ({
 })
 
 const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject // removes only optional keys
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject // only optional keys are removed
 
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
 /**
- * Builds a condition for the conversation's rows, which may match other rows too: ids that are not ASCII are left out, for Unicode may
- * encode them in several ways.
+ * Builds a condition for the conversation's rows. It may match rows of other conversations, since ids that are not ASCII are left out of
+ * it: Unicode may encode them in several ways.
  */
 const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },
@@ -342,7 +342,7 @@ const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter[
   }))
 })
 
-/** A row's data and its record. */
+/** The `data` of a row, decoded, and the row's record. */
 export type Found<R extends Data["row"]> = readonly [Extract<Data, { readonly row: R }>, MemoryRecord]
 
 /** Assembles the state of a conversation from its rows. */
@@ -389,7 +389,7 @@ const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
   }
 }
 
-/** Sorts the parts of a split text; returns none of them if one is missing. */
+/** Sorts the parts of a split text by number; returns an empty array if a part is missing. */
 const completeParts = <A extends { readonly part: number; readonly parts: number }>(
   all: ReadonlyArray<readonly [A, MemoryRecord]>
 ): ReadonlyArray<readonly [A, MemoryRecord]> =>

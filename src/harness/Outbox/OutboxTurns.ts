@@ -1,6 +1,7 @@
 /**
- * Divides two resources among the conversations of an outbox. One is its readers: a reading is one extraction run, and runs on a reader; a
- * reading that hangs must delay no other tenant. The other is the event loop, so that an outbox leaves room for other tasks.
+ * Divides two resources among the conversations of an outbox. The first is readers: a reading is one extraction run, and a reader is a slot
+ * that runs one reading at a time; a reading that hangs must delay no other tenant. The second is time of the event loop: an outbox must
+ * not block the process's other tasks.
  *
  * ```text
  * readers        `concurrency` readings run at once, each with its own model calls. Half of the readers, rounded up, are
@@ -24,45 +25,45 @@ import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Scheduler from "effect/Scheduler"
 
-/** A conversation that queues for readers, with one reading at a time. */
+/** A conversation that asks for readers, one reading at a time. */
 export interface Reader {
   readonly tenant: string
-  /** Whether the last reading exceeded its time slice. */
+  /** Whether the conversation's last reading exceeded its time slice. */
   isSlow: boolean
 }
 
-/** The options of an outbox that divide its readers. */
+/** Options that determine how an outbox divides its readers. */
 export interface Options {
-  /** Readings that run at once, at least 2. */
+  /** Number of readings that may run at once, at least 2. */
   readonly concurrency: number
-  /** Time slice: longest time that a reading may hold a prompt reader that others wait for. */
+  /** Time slice: how long a reading may occupy a prompt reader while other readings wait for one. */
   readonly turn: Duration.DurationInput
 }
 
-/** The scheduler's state: the readings (extraction runs) of one outbox that run, and those that wait for a reader. */
+/** State of the scheduler: the readings of one outbox that run, and those that wait for a reader. */
 export interface ReadingTurns {
   readonly promptReaders: number
   readonly slowReaders: number
   readonly length: Duration.DurationInput
-  /** Readings that wait for a reader, by tenant; the tenants in round-robin order. */
+  /** Readings that wait for a reader, by tenant; the tenants in the order in which they get the next free readers. */
   readonly queues: { readonly prompt: Map<string, Set<Turn>>; readonly slow: Map<string, Set<Turn>> }
   /** Number of readings in `queues.prompt`. */
   queued: number
-  /** Readings that hold a reader, in order of their start. */
+  /** Readings that occupy a reader, in order of their start. */
   readonly running: { readonly prompt: Set<Turn>; readonly slow: Set<Turn> }
-  /** Readings on a prompt reader that exceeded their time slice and found no free slow reader. */
+  /** Readings on a prompt reader that exceeded their time slice while no slow reader was free. */
   readonly overdue: Set<Turn>
 }
 
 interface Turn {
   readonly tenant: string
-  /** The sort of reader that the reading waits for or holds. */
+  /** The kind of reader that the reading waits for or occupies. */
   place: "prompt" | "slow"
   readonly started: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
   /** True once the reading has exceeded its time slice. */
   isOver: boolean
-  /** True once the reading has been told to stop in favour of others. */
+  /** True once the reading has been asked to stop in favour of others. */
   isStopping: boolean
 }
 
@@ -80,14 +81,14 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   }
 }
 
-/** Runs the reading when a reader is free for it; restarts it if it was stopped in favour of others. */
+/** Runs the reading on a reader, once one is free; if the reading is stopped in favour of others, queues and runs it again. */
 export const take = <A, E>(turns: ReadingTurns, reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.flatMap(
     attempt(turns, reader, reading),
     Option.match({ onNone: () => take(turns, reader, reading), onSome: Effect.succeed })
   )
 
-/** Runs the reading once; `None` if it was stopped in favour of others. */
+/** Runs the reading once; returns `None` if it was stopped in favour of others. */
 const attempt = <A, E>(
   turns: ReadingTurns,
   reader: Reader,
@@ -128,7 +129,7 @@ const enqueued = (turns: ReadingTurns, reader: Reader): Effect.Effect<Turn> =>
     return turn
   })
 
-/** Marks a reading that has exceeded its time slice as slow. */
+/** Marks a reading and its conversation as slow, since the time slice has passed. */
 const outlast = (turns: ReadingTurns, reader: Reader, turn: Turn): Effect.Effect<void> =>
   Effect.sync(() => {
     turn.isOver = true
@@ -160,14 +161,14 @@ const begin = (turns: ReadingTurns, turn: Turn): void => {
   Deferred.unsafeDone(turn.started, Effect.void)
 }
 
-/** Interrupts the reading, which frees its reader when the interruption is done. */
+/** Interrupts the reading. Its reader becomes free when the interruption is complete. */
 const stop = (turns: ReadingTurns, turn: Turn): void => {
   turn.isStopping = true
   turns.overdue.delete(turn)
   Deferred.unsafeDone(turn.stopped, Effect.void)
 }
 
-/** Assigns free readers to waiting readings, then stops readings in favour of others. */
+/** Assigns free readers to waiting readings, and stops readings where the rules of the opening comment demand it. */
 const dispatch = (turns: ReadingTurns): void => {
   dispatchSlow(turns)
   dispatchPrompt(turns)
@@ -207,14 +208,14 @@ const dispatchPrompt = (turns: ReadingTurns): void => {
   }
 }
 
-/** Counts the slow readers that the tenant holds, without readings that are being stopped. */
+/** Counts the slow readers that a tenant occupies, except those whose reading is being stopped. */
 const heldBy = ({ running }: ReadingTurns, tenant: string): number => {
   let count = 0
   for (const turn of running.slow) if (turn.tenant === tenant && !turn.isStopping) count++
   return count
 }
 
-/** Finds the newest slow reading of the tenant that holds the most slow readers; returns it with that number. */
+/** Finds the tenant that occupies the most slow readers; returns its newest slow reading and the number of its slow readers. */
 const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
   let found: readonly [Turn, number] | undefined
   for (const turn of turns.running.slow) {
@@ -224,7 +225,9 @@ const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undef
   return found
 }
 
-/** Finds a reading that waits for a slow reader, whose tenant holds the fewest of them; returns it with that number. */
+/**
+ * Finds the tenant that occupies the fewest slow readers among those that wait for one; returns a waiting reading of it and that number.
+ */
 const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
   let found: readonly [Turn, number] | undefined
   const consider = (turn: Turn) => {
@@ -242,18 +245,18 @@ const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
 const stopping = (turns: ReadonlySet<Turn>): number => Array.from(turns).filter((turn) => turn.isStopping).length
 
 /**
- * Admits a limited number of an outbox's steps per iteration of the event loop. Fibers that never wait for I/O run as microtasks, so
- * without these pauses timers, sockets and files would wait until all fibers are done.
+ * Limits the number of an outbox's steps per iteration of the event loop. Fibers that never wait for I/O run as microtasks; without these
+ * pauses, timers, sockets and files would have to wait until all fibers are done.
  */
 export interface EventLoopTurns {
-  /** Returns at once for the first six steps of an iteration of the event loop; further steps wait for a later one, in order. */
+  /** Completes at once for the first six calls in an iteration of the event loop; further calls wait for a later iteration, in order. */
   readonly step: Effect.Effect<void>
 }
 
-/** Steps per iteration of the event loop. A step decodes or writes some rows, which takes 1 to 4 ms. */
+/** Number of steps per iteration of the event loop. A step decodes or writes some rows, which takes 1 to 4 ms. */
 const stepsPerTurn = 6
 
-/** Makes a limiter whose steps share one count. */
+/** Makes a limiter; all callers of its `step` share one count. */
 export const eventLoopTurns = (): EventLoopTurns => {
   const waiting = new Set<() => void>() // resumed in order of insertion
   let steps = 0
@@ -293,7 +296,7 @@ export const eventLoopTurns = (): EventLoopTurns => {
 /** Waits for the next iteration of the event loop. */
 export const breath: Effect.Effect<void> = Effect.async((resume) => nextTurn(() => resume(Effect.void)))
 
-/** Timers of the platform instead of the `Clock`, so that a test under `TestClock` need not advance the time. */
+/** Timers of the platform, not of the `Clock`: under `TestClock` a test need not advance the time for the outbox to go on. */
 const timers = Scheduler.timerBatched(0)
-/** Chains two timers: Node may run the first in the current iteration, if it is already due, but never the second. */
+/** Runs a task in a later iteration. Chains two timers, since Node may run the first, if already due, in the current iteration. */
 const nextTurn = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)

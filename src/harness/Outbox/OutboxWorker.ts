@@ -1,8 +1,7 @@
 /**
- * The worker of one conversation: waits for its extraction trigger, then starts readings, each an extraction run over waiting batches,
- * until none is left, and retries by a schedule after a failure. Also the capacity limits that the workers of a tenant share.
- *
- * A worker can be closed at any time: its state is a cache of the store.
+ * The worker of one conversation: waits for the conversation's extraction trigger, then runs readings (extraction runs over waiting
+ * batches) until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
+ * many batches may wait. A worker can be closed at any time: its state is a cache of rows in the store.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -25,66 +24,66 @@ import * as OutboxState from "./OutboxState.ts"
 export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly key: string
   readonly tenant: string
-  /** Serialises writes of the conversation's rows. */
+  /** Allows one write of the conversation's rows at a time. */
   readonly writeLock: Effect.Semaphore
-  /** Serialises readings of the conversation. */
+  /** Allows one reading of the conversation at a time. */
   readonly drainLock: Effect.Semaphore
   /** Reports an event to the trigger. */
   readonly notify: (event: TriggerEvent) => Effect.Effect<void>
-  /** Requests a reading, whatever the trigger says. */
+  /** Requests a reading, even if the trigger has not fired. */
   readonly request: Effect.Effect<void>
-  /** Requests a reading that is tried at once, regardless of earlier failures, and waits until it has ended. */
+  /** Requests a reading at once, regardless of earlier failures, and waits until it has ended. */
   readonly readNow: Effect.Effect<void, MemoryError.MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
   /** The cached state of the conversation. */
   state: OutboxState.OutboxState
-  /** Whether `state` must be read again: before the first read, and after a failed write that may have taken effect. */
+  /** Whether `state` must be read from the store: before its first use, and after a failed write that may have been committed. */
   isStale: boolean
-  /** Number of batches that wait. Counts against the capacity. */
+  /** Number of batches that wait for extraction. Counts against the capacity. */
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Waiting batches that failed, by first sequence number: how often, and the outbox's successes before the first failure. */
+  /** Failed batches by first sequence number: how often each failed, and the outbox's number of successes before the first failure. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
-  /** Whether batches are read one by one, because one of several that were read together failed. */
+  /** Whether batches are read one by one, to find out which one made a joint reading fail. */
   readsSingly: boolean
   /** Number of failed readings since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests since the conversation failed ten times; only every third one is tried. */
+  /** Number of requests since the conversation failed ten times in a row; only every third one is carried out. */
   requests: number
   /** Whether a caller of `readNow` waits for the next attempt. */
   isUrgent: boolean
   /** Time of the next retry, epoch milliseconds; `undefined` if none is scheduled. */
   retryAt: number | undefined
-  /** Whether the last reading exceeded its time slice. */
+  /** Whether the last reading exceeded its time slice, see `OutboxTurns`. */
   isSlow: boolean
   isReading: boolean
-  /** Number of callers that use the worker; it is not closed while they do. */
+  /** Number of running effects that use the worker; it is not closed while there are any. */
   references: number
 }
 
-/** Whether no message or plan of the conversation waits, by its cached state. */
+/** Whether neither a message nor a plan (a stored answer of the model) waits, by the cached state. */
 export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
-/** Whether the worker can be closed: no caller uses it, no reading runs, and nothing waits. */
+/** Whether the worker may be closed: nothing uses it, no reading runs, and nothing waits. */
 export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
 
 /** Options of a worker. */
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError.MemoryError>
-  /** Tries once to read all waiting messages; fails if some still wait. */
+  /** Tries once to extract from all waiting messages; fails if some still wait. */
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. It has fibers only while it reads or its trigger waits for a time; they end with the scope. */
+/** Opens a worker. Fibers run only during a reading or while its trigger waits for a time; they end with the scope. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
 ): Effect.Effect<OutboxWorker, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    // another conversation's fiber may start a fiber of this one, which must not inherit that fiber's context
+    // this fiber may be started by another conversation's fiber, whose FiberRefs it must not inherit
     const refs = yield* Effect.getFiberRefs
     const fork: Fork = (self) =>
       Effect.setFiberRefs(refs).pipe(
@@ -92,7 +91,7 @@ export const make = (
         Effect.interruptible,
         Effect.forkIn(scope),
         Effect.asVoid,
-        Effect.uninterruptible // else `isWorking` might stay true without a fiber
+        Effect.uninterruptible // otherwise an interruption could leave `isWorking` true without a fiber
       )
     const worker: OutboxWorker = {
       viewer: key.viewer,
@@ -123,13 +122,13 @@ export const make = (
       isReading: false,
       references: 0
     }
-    const disconnected = Effect.disconnect(attempt(worker)) // the close of the scope must not wait for a hanging store
+    const disconnected = Effect.disconnect(attempt(worker)) // closing the scope must not wait for a store that hangs
     const loop: Loop = {
       worker,
       attempt: disconnected,
       delays: yield* Schedule.driver(Schedule.modifyDelayEffect(retry, (_, delay) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
-          failed(loop, now + Duration.toMillis(delay)) // the failure is reported before the delay begins
+          failed(loop, now + Duration.toMillis(delay)) // reports the failure before the delay begins
           return delay
         }))),
       fork,
@@ -146,10 +145,10 @@ export const make = (
     return worker
   })
 
-/** Runs a fiber of the worker until its scope ends. */
+/** Starts a fiber that ends at the latest when the worker's scope closes. */
 type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
-/** Follows a trigger that has `watch`. Uses one fiber at most, and only while the trigger waits for a time. */
+/** Feeds events to a trigger that has `watch`. Uses at most one fiber, and only while the trigger waits for a time. */
 const watched = (
   name: string,
   start: () => Watch,
@@ -176,7 +175,7 @@ const watched = (
     }).pipe(safe)
 }
 
-/** Follows a trigger that has no `watch`, by its stream. */
+/** Feeds events to a trigger that has no `watch`, as a stream. */
 const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
   Effect.map(Queue.unbounded<TriggerEvent>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
     (event) => Queue.offer(events, event),
@@ -186,7 +185,7 @@ const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
     )
   ])
 
-/** The worker's loop: a fiber that runs while a reading is requested. */
+/** State of the worker's loop, a fiber that runs as long as readings are requested. */
 interface Loop {
   readonly worker: OutboxWorker
   readonly attempt: Effect.Effect<void, MemoryError.MemoryError>
@@ -194,11 +193,11 @@ interface Loop {
   readonly fork: Fork
   isRequested: boolean
   isWorking: boolean
-  /** Completed by the next request. */
+  /** Completed when the next request arrives. */
   requested: Deferred.Deferred<void> | undefined
-  /** Completed with the result of the next attempt that ends. */
+  /** Completed with the result of the next attempt. */
   next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
-  /** The failure after which the loop waits to retry. */
+  /** The failure that is to be reported, after which the loop waits before it retries. */
   failure: MemoryError.MemoryError | undefined
 }
 
@@ -212,7 +211,7 @@ const request = (loop: Loop): Effect.Effect<void> =>
     return loop.fork(works(loop))
   })
 
-/** Repeats the attempt until it succeeds, with the schedule's delays, which a request cuts short. Ends when no request is left. */
+/** Repeats the attempt until it succeeds, with the schedule's delays; a request ends a delay early. Ends when no request is left. */
 const works = (loop: Loop): Effect.Effect<void> =>
   Effect.gen(function*() {
     while (loop.isRequested) {
@@ -231,7 +230,7 @@ const works = (loop: Loop): Effect.Effect<void> =>
     }
   }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
 
-/** Waits for the schedule's delay or another request; if the schedule is exhausted, for a request only. */
+/** Waits until the schedule's delay has passed or a request arrives; if the schedule is exhausted, until a request arrives. */
 const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
   Effect.suspend(() => {
     loop.failure = error
@@ -252,7 +251,7 @@ const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>)
 }
 
 /**
- * Limits of the number of waiting batches, per conversation and per tenant. Each tenant is counted by itself, so that no tenant waits for
+ * Limits of the number of waiting batches, per conversation and per tenant. Each tenant has its own count, so that no tenant waits for
  * another.
  */
 export interface Capacity {
@@ -262,22 +261,22 @@ export interface Capacity {
   readonly capacityPerLine: number
   /** Longest time that an append waits for room. */
   readonly patience: Duration.DurationInput
-  /** The tenants that have waiting batches. */
+  /** The tenants that have waiting batches or reservations, by id. */
   readonly tenants: Map<string, Tenant>
-  /** Called when batches begin to wait or, with a negative number, when they are done. */
+  /** Called with the number of batches that begin to wait or, negated, of those that no longer wait. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 
-/** Releases the reserved capacity. An append calls it when it has recorded its batch; further calls do nothing. */
+/** Frees the reserved capacity. An append calls it once its batch counts as waiting; further calls do nothing. */
 export type Reservation = () => void
 
-/** The conversations of one tenant that have waiting batches, and the tenant's used capacity. */
+/** The conversations of one tenant that have waiting batches, and the capacity that they use. */
 interface Tenant {
-  /** Workers, in the order in which they are considered for a reading that frees capacity. */
+  /** Workers, in the order in which `workerToRead` considers them. */
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches and of reservations. */
   taken: number
-  /** Completed and replaced whenever a batch stops waiting. */
+  /** Completed and replaced whenever a batch no longer waits or a reservation ends. */
   freed: Deferred.Deferred<void>
 }
 
@@ -285,7 +284,7 @@ interface Tenant {
 export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...options, tenants: new Map() })
 
 /**
- * Runs `append` with capacity reserved for its batch. If none is free, first has the oldest batches of the conversation read at once or, if
+ * Runs `append` with capacity reserved for its batch. If all capacity is used, first has the oldest batches of the conversation read or, if
  * it has none, those of another conversation of the tenant. Fails with `rate_limited` if that reading fails or takes longer than
  * `patience`.
  */
@@ -307,7 +306,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
   count(capacity, worker, waiting - before)
 }
 
-/** Reserves capacity for one batch. The caller runs it uninterruptibly; only the wait is interruptible. */
+/** Reserves capacity for one batch. Call it uninterruptibly; its wait for capacity is interruptible nevertheless. */
 const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
@@ -325,7 +324,7 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
     }
   })
 
-/** Requests a reading, and waits until it has ended or capacity is free; `left` is in milliseconds. */
+/** Requests a reading, and waits until it has ended or capacity is free, at most `left` milliseconds; then fails. */
 const waitForRoom = (
   capacity: Capacity,
   worker: OutboxWorker,
@@ -376,7 +375,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerLine }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerLine
 
-/** Chooses the conversation to read so that capacity is freed. */
+/** Chooses the conversation whose reading should free capacity: the own one if it has waiting batches, else the easiest of the tenant. */
 const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)
@@ -384,14 +383,14 @@ const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker =>
   for (const other of Array.from(Iterable.take(workers, candidates))) {
     if (best === undefined || difficulty(other) < difficulty(best)) best = other
     workers.delete(other)
-    workers.add(other) // moved to the end: the next call considers others first
+    workers.add(other) // moves `other` to the end, so that the next call considers different workers
   }
   return best ?? worker
 }
 
-/** Largest number of conversations that are compared, when a tenant has no free capacity, to choose the one to read. */
+/** Largest number of conversations that `workerToRead` compares. */
 const candidates = 64
 
-/** Rates how unlikely a reading of the conversation is to succeed soon, from 0 (likely) to 3. */
+/** Rates how unlikely it is that a reading of the conversation succeeds soon: 0 (likely) to 3. */
 const difficulty = ({ failuresInARow, isReading, isSlow }: OutboxWorker): number =>
   failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0

@@ -1,6 +1,6 @@
 /**
- * The open conversations of an outbox, with a worker for each; and the queries on rows of the store that `Outbox` and `OutboxCluster`
- * share.
+ * Opens and closes the workers of an outbox, one for each conversation in use; and queries rows of all conversations, for `Outbox` and
+ * `OutboxCluster`.
  */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -25,24 +25,24 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 /** Options of the workers of one outbox. */
 export interface Options extends Pick<OutboxOptions, "openLines" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
-  /** Serves one request of a worker: tries once to read all waiting messages, and fails if some still wait. */
+  /** Handles one request of a worker: tries once to extract from all waiting messages, and fails if some still wait. */
   readonly attempt: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Whether a worker can be closed. Default `OutboxWorker.isIdle`. */
+  /** Whether a worker may be closed. Default `OutboxWorker.isIdle`. */
   readonly isIdle?: ((worker: OutboxWorker.OutboxWorker) => boolean) | undefined
 }
 
-/** The open workers of one outbox. */
+/** The workers of one outbox that are open, that is, kept in memory. */
 export interface OutboxWorkers extends Options {
   readonly scope: Scope.Scope
-  /** Serialises the opening of workers. */
+  /** Allows one opening of a worker at a time. */
   readonly opening: Effect.Semaphore
-  /** The workers that are open, by `OutboxState.keyOf` of their conversation. */
+  /** Open workers, by `OutboxState.keyOf` of their conversation. */
   readonly open: Map<string, OutboxWorker.OutboxWorker>
-  /** Workers that can be closed, in order of their last use. */
+  /** Workers that may be closed, the longest unused first. */
   readonly idle: Set<OutboxWorker.OutboxWorker>
 }
 
-/** Makes the workers of an outbox; they end with the scope. */
+/** Makes the set of an outbox's workers, without any; workers that it opens end with the scope. */
 export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scope.Scope> =>
   Effect.gen(function*() {
     const parent = yield* Effect.scope
@@ -57,13 +57,16 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
-/** Counts the waiting batches of an outbox in a metric until the scope closes; after that they wait only in the store. */
+/**
+ * Adds the waiting batches of an outbox to a metric. When the scope closes, subtracts those that still wait, since no process will read
+ * them.
+ */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() => ({ waiting: 0, isOpen: true })),
     (count) =>
       Effect.sync(() => {
-        count.isOpen = false // readings that end later must not count
+        count.isOpen = false // readings that end after the close must not change the metric
         queueLength.unsafeModify(-count.waiting, [])
       })
   ),
@@ -74,7 +77,7 @@ export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> 
   }
 )
 
-/** Opens the worker of a conversation if need be, and keeps it open while `use` runs. */
+/** Opens the worker of a conversation unless it is open, and keeps it open while `use` runs. */
 export const using = <A, E>(
   workers: OutboxWorkers,
   key: OutboxState.ConversationKey,
@@ -85,7 +88,7 @@ export const using = <A, E>(
     return settle(workers, worker)
   })
 
-/** Closes the workers that have been idle longest, until no more than `openLines` are open. */
+/** Updates whether the worker is idle; then closes the workers idle longest, until at most `openLines` are open. */
 export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { idle, isIdle = OutboxWorker.isIdle, open, openLines = 1_000 } = workers
@@ -99,7 +102,7 @@ export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker
     return Effect.forEach(closing, (oldest) => close(workers, oldest), { discard: true })
   })
 
-/** Closes a worker, in the background. The next use of its conversation opens a new one. */
+/** Closes a worker in the background. The next use of its conversation opens a new one. */
 export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
     workers.idle.delete(worker)
@@ -109,8 +112,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
   })
 
 /**
- * Stores the messages that the options select for extraction, and returns the sequence number of the first message, stored or not. Fails
- * with `invalid_scope` if the viewer has no scope to remember them in.
+ * Stores those messages that the options select for extraction. Returns the sequence number of the first message, stored or not. Fails with
+ * `invalid_scope` if the viewer has no scope to store memories in.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -130,7 +133,7 @@ export const keep = (
     )
   })
 
-/** Reads the conversations of every tenant that has internal rows; if the store cannot list these tenants, of every tenant. */
+/** Reads all conversations of every tenant that has internal rows or, if the store cannot list those tenants, of every tenant. */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
@@ -139,7 +142,7 @@ export const everywhere = (
     Effect.map((all) => all.flat())
   )
 
-/** Lists the tenants that may have rows of an outbox. */
+/** Lists the tenants that may have outbox rows. */
 export const tenantsOf = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
@@ -148,21 +151,23 @@ export const tenantsOf = (
     onSome: ({ tenantsWith }) => Effect.map(Stream.runCollect(tenantsWith(Internal)), Chunk.toReadonlyArray)
   })
 
-/** Whether the conversation has waiting messages, or a plan that is not yet written. */
+/** Whether the conversation has waiting messages, or a plan (the model's answer) that is not yet written. */
 export const isUnread = (state: OutboxState.OutboxState): boolean =>
   state.plan !== undefined || OutboxState.waiting(state).length > 0
 
-/** Number of messages that wait. */
+/** Returns the number of messages that wait for extraction. */
 export const waitingOf = (state: OutboxState.OutboxState): number =>
   OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
 
-/** Lists the parked batches of a conversation. */
+/** Lists the parked batches of a conversation: those set aside after failures. */
 export const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
   const { session, viewer } = state
   return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
 }
 
-/** Fails with the number of failed conversations per reason; it quotes none of their errors, which may hold a user's words. */
+/**
+ * Fails with the number of failed conversations per reason, if any failed. Quotes none of their errors, which may contain a user's words.
+ */
 export const unwritten = (
   failed: ReadonlyArray<MemoryError.Reason>,
   tried: number
@@ -179,7 +184,7 @@ export const unwritten = (
   })
 }
 
-/** Number of conversations that a flush requests at once; `concurrency` limits how many of them are read at once. */
+/** Number of conversations that a flush asks to be read at once; the option `concurrency` limits how many run. */
 export const flushing = 256
 
 const opened = (

@@ -1,5 +1,6 @@
 /**
- * A conversation as an entity of the cluster: its messages, and how the runner that owns the conversation serves them.
+ * A conversation as an entity of the cluster: the cluster messages it receives, and how its owner (the runner in charge of it) handles
+ * them.
  *
  * ```text
  * appended   a batch was appended           acknowledged when the batch is read, parked or erased
@@ -8,8 +9,8 @@
  * drain      read all waiting messages now  replied to when they are read, or with the reason of the failure
  * ```
  *
- * All of them are persisted, so if an owner dies its unacknowledged messages are delivered to the next owner. They hold a tenant, row ids
- * and sequence numbers, but no user's name or words: texts stay in the store.
+ * All of them are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. They contain a tenant,
+ * row ids and sequence numbers, but no user's name or words, which stay in the store.
  */
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
@@ -43,16 +44,19 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 
 const appended = {
   ...tenant,
-  /** Time of the append, epoch milliseconds; if the message is sent again, the revision of the session row. */
+  /**
+   * Time of the append, epoch milliseconds. If the message is sent again, the session row's revision instead, so that it is not dropped as
+   * a repeat.
+   */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
-  /** The rows of the batch; empty if none of its messages was selected for extraction. */
+  /** Rows of the batch; empty if no message of the append was selected for extraction. */
   rows: Schema.Array(Row),
-  /** Revision of the session row after the append. */
+  /** Revision of the conversation's session row after the append. */
   revision: Schema.Int
 }
-/** The message that announces a new batch to the owner of its conversation. */
+/** The message that tells a conversation's owner of a new batch. */
 export type Appended = Schema.Struct.Type<typeof appended>
 
 const protocol = [
@@ -62,30 +66,30 @@ const protocol = [
     .annotate(ClusterSchema.Persisted, true),
   Rpc.make("drain", { payload: tenant, error: Schema.Struct({ reason: MemoryError.Reason }) })
     .annotate(ClusterSchema.Persisted, true)
-    .annotate(ClusterSchema.Uninterruptible, "client") // the owner reads on after the caller is gone
+    .annotate(ClusterSchema.Uninterruptible, "client") // the owner goes on even if the caller is interrupted
 ] as const // `Entity` infers the message names from the tuple
 
-/** The entity of the conversations of one outbox. The id of an entity is that of the conversation's session row. */
+/** The entity type for conversations of one outbox. An entity's id is the id of the conversation's session row. */
 export type ConversationEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
-/** Makes the entity for the outbox of this name; the name tells apart the outboxes of one cluster. */
+/** Makes the entity type for the outbox of this name; each outbox of a cluster has a name of its own. */
 export const make = (name: string): ConversationEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
-/** Sends messages to the owners of conversations. A conversation is identified by the id of its session row. */
+/** Sends cluster messages to the owners of conversations. A conversation is identified by the id of its session row. */
 export interface ConversationClient {
-  /** Announces an appended batch. */
+  /** Tells the owner of an appended batch. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Reports the end of the session (`sessionEnd`), or requests that waiting messages are read at once (`takeUp`). */
+  /** Tells the owner that the session has ended (`sessionEnd`), or asks it to read waiting messages at once (`takeUp`). */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
-   * Asks the owner to read all waiting messages, and waits until they are read. Fails with the owner's reason, or with `unavailable` after
-   * eleven lost connections. It does not time out: an unanswered request is sent again every 30 seconds.
+   * Asks the owner to extract from all waiting messages, and waits until it has done so. Fails with the owner's reason, or with
+   * `unavailable` after eleven lost connections. Has no timeout: an unanswered request is sent again every 30 seconds.
    */
   readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
-  /** Erases the cluster's messages of a conversation and the replies to them. */
+  /** Erases the cluster's stored messages to a conversation, and the replies to them. */
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. It retries messages that could not be sent until the scope closes. */
+/** Makes a client. Messages that could not be sent are retried until the scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -103,7 +107,7 @@ export const client = (
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // the request is repeated: an owner may have cleared it
+          Effect.timeoutOption("30 seconds"), // sends the request again, because an owner may have erased it unanswered
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),
@@ -118,13 +122,13 @@ export const client = (
     }
   })
 
-/** The failure that stands for a lost connection to an owner, which the cluster reports as a defect. */
+/** Name of the failure for a lost connection to an owner, which the cluster reports as a defect. */
 const lost = "ConnectionLost" as const
 
 /**
- * Sends a message in the background until the cluster has taken it, and waits for that a quarter of a second at most: saving takes
- * milliseconds, but delivery to a dead owner fails until the cluster notices the death. A message that seems lost is sent again, which does
- * no harm: the cluster drops a repeated primary key, and the other messages may repeat.
+ * Sends a message in the background and retries until the cluster accepts it; waits for that at most 250 ms. Saving takes milliseconds, but
+ * delivery to a dead owner fails until the cluster notices the death. A message that seems lost is sent again, which is harmless: the
+ * cluster drops a repeated primary key, and the other messages may arrive twice.
  */
 const sendReliably = (
   scope: Scope.Scope,
@@ -132,7 +136,7 @@ const sendReliably = (
   sending: Effect.Effect<void, { readonly _tag: string }>
 ): Effect.Effect<void> =>
   sending.pipe(
-    Effect.catchIf(({ _tag }) => _tag === "AlreadyProcessingMessage", () => Effect.void), // the owner has it already
+    Effect.catchIf(({ _tag }) => _tag === "AlreadyProcessingMessage", () => Effect.void), // the owner already has the message
     Effect.catchAllDefect(() => Effect.fail({ _tag: lost })),
     Effect.disconnect,
     Effect.timeoutFail({ duration: "30 seconds", onTimeout: () => ({ _tag: "Timeout" }) }),
@@ -144,7 +148,7 @@ const sendReliably = (
     Effect.asVoid
   )
 
-/** The conversations that this process owns, and the dependencies to read them. */
+/** Dependencies of a process to extract memories in the conversations that it owns. */
 interface LineReader {
   readonly lines: ConversationClient
   readonly runner: ExtractionRunner.ExtractionRunner
@@ -152,15 +156,15 @@ interface LineReader {
   readonly waits: Waits
 }
 
-/** The cluster messages that are not yet acknowledged because their batch still waits. */
+/** Cluster messages that are not acknowledged yet because their batch still waits for extraction. */
 export interface Waits {
-  /** A deferred for each batch, by `OutboxWorker.key`, then by the first sequence number of the batch. */
+  /** A deferred for each waiting batch, by `OutboxWorker.key`, then by the batch's first sequence number. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes the deferreds of batches that no longer wait. */
+  /** Completes the deferreds of batches that no longer wait, which acknowledges their messages. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
-/** Makes an empty set. */
+/** Makes a `Waits` without messages. */
 export const makeWaits = (): Waits => {
   const all: Waits["all"] = new Map()
   return {
@@ -180,8 +184,8 @@ export const makeWaits = (): Waits => {
 }
 
 /**
- * Makes this process own a share of the conversations until the scope closes. Does nothing in a process that only sends. A conversation
- * that moves to another owner is closed here, even if messages wait.
+ * Makes this process own a share of the conversations until the scope closes. Does nothing in a process that is only a client. When a
+ * conversation moves to another owner, its worker here is closed, even if messages wait.
  */
 export const serve = (
   entity: ConversationEntity,
@@ -197,12 +201,12 @@ export const serve = (
       log: runner.log,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
-    // each conversation has locks of its own, and a message may stay unacknowledged as long as the trigger waits
+    // each conversation has its own locks, and a message may stay unacknowledged until the trigger fires
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
     yield* registerEntity(entity, handlers(entity, { lines, runner, workers, waits }), unlimited)
   })
 
-/** Serves the messages of one conversation, for as long as this process owns it. */
+/** Handles the messages of one conversation, as long as this process owns it. */
 const handlers = (entity: ConversationEntity, reader: LineReader) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
@@ -225,7 +229,7 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(reader, tenant, id)
       })
     )
-    /** Uses the worker of the conversation; does nothing if the conversation was forgotten. */
+    /** Calls `use` with the conversation's worker; does nothing if the conversation was forgotten. */
     const using = (
       key: Option.Option<OutboxState.ConversationKey>,
       use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
@@ -268,16 +272,16 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
   })
 
 /**
- * Waits until an interrupted reading has finished its current write, so that the next owner finds the plan and need not ask the model
- * again. Waits ten seconds at most, since the store may hang.
+ * Waits until an interrupted reading has finished its current write, so that the next owner finds the model's answer as a stored plan and
+ * need not ask again. Waits at most ten seconds, since the store may hang.
  */
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** The batches that were announced to the trigger, by their first sequence number, each with its deferred. */
+/** Batches that the trigger has been told of, by their first sequence number, with the deferred of each. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
-/** Adds a batch to the cached state and announces it to the trigger, once; returns the deferreds to await. */
+/** Adds a batch to the cached state and notifies the trigger of it, once; returns the deferreds to await before acknowledging. */
 const announce = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
@@ -293,7 +297,7 @@ const announce = (
       (state) => OutboxState.waiting(state).find((batch) => batch.from === from)
     )
     const known = yield* look
-    if (known === undefined) worker.isStale = true // only the store can tell whether it was read
+    if (known === undefined) worker.isStale = true // only the store can tell whether the batch was finished already
     const batch = known ?? (yield* look)
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
@@ -309,14 +313,14 @@ const announce = (
     return [wait]
   })
 
-/** Tells the trigger that the session ended, or requests a reading; returns the deferreds to await. */
+/** Notifies the trigger of the session's end, or requests a reading; returns the deferreds to await before acknowledging. */
 const onSignal = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
   event: "sessionEnd" | "takeUp"
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    worker.isStale = true // another process may have appended or released batches
+    worker.isStale = true // another process may have appended or released batches, so read the state again
     const state = yield* OutboxLog.look(log, worker)
     const all = OutboxState.waiting(state).map(({ from }) => waitOf(waits, worker, from))
     if (event === "sessionEnd") yield* worker.notify({ _tag: "SessionEnd" })
@@ -328,13 +332,13 @@ const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Def
   const ofLine = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
   const wait = ofLine.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
   all.set(worker.key, ofLine.set(from, wait))
-  onSeen(worker) // the batch may have been read meanwhile
+  onSeen(worker) // completes the deferred if the batch was read meanwhile
   return wait
 }
 
 /**
- * Erases the cluster's messages of a conversation in which nothing waits. If that erases a message that was sent meanwhile, the session row
- * has changed, and the waiting messages are read at once.
+ * Erases the cluster's messages to a conversation in which nothing waits. A message sent meanwhile may be erased with them; then the
+ * session row has changed, and the waiting messages are read at once.
  */
 const clearIfIdle = (
   { lines, runner: { log: { store } } }: LineReader,
@@ -349,13 +353,13 @@ const clearIfIdle = (
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
     if (revisionOf(after) !== revisionOf(before)) yield* lines.signal(id, tenant, "takeUp")
   }).pipe(
-    Effect.disconnect, // do not wait for a store that hangs
+    Effect.disconnect, // a store that hangs must not delay the close
     Effect.interruptible,
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))
   )
 
-/** Reads the session row, which names the conversation; `None` if the row no longer exists. */
+/** Reads the conversation's key from its session row; `None` if the row no longer exists. */
 const sessionOf = (
   store: MemoryStore.Service,
   tenant: string,
@@ -373,6 +377,6 @@ const sessionOf = (
 
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
-/** Retries for ever, at most a minute apart, since an acknowledged cluster message must not be lost. */
+/** Retries for ever, with delays of at most a minute: an acknowledged message is not delivered again, so its work must be done. */
 const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

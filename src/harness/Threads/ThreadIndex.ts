@@ -10,16 +10,19 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import * as MemoryIndex from "../../ranking/MemoryIndex.ts"
 
-/** Number of threads whose index is kept; beyond it, the one searched least recently is dropped. */
+/** Number of threads whose indexes are kept; beyond it, the index of the thread searched least recently is dropped. */
 const capacity = 64
-/** Number of messages that are read in one batch. */
+/** Number of messages that are read and indexed in one step. */
 const atATime = 500
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Searches threads by words, with an in-memory index of each. */
+/** Searches threads by words, with one in-memory index per thread. */
 export interface ThreadIndex {
-  /** Finds messages of a thread, best first. First reads the messages that its index lacks. */
+  /**
+   * Finds messages of a thread, best first. First reads and indexes the messages that are not indexed yet. `generation` identifies the
+   * thread.
+   */
   readonly search: (
     generation: string,
     length: number,
@@ -36,13 +39,13 @@ interface Indexed {
 
 const viewer = Viewer.make({})
 
-/** Makes an empty cache of indexes, with the analyzer that splits texts into words. */
+/** Makes an empty cache of indexes. The analyzer splits texts into words. */
 export const make = (analyzer: Analyzer.Service): ThreadIndex => {
   const known = new Map<string, Indexed>()
   const of = (generation: string, length: number): Indexed => {
     const one = known.get(generation)
     known.delete(generation)
-    // a thread that is now shorter than its index is being deleted: index it anew
+    // a thread that became shorter than its index is being deleted: build a new index
     const kept = one === undefined || one.length > length ? { index: MemoryIndex.make({ analyzer }), length: 0 } : one
     known.set(generation, kept)
     const [oldest] = known.keys()

@@ -9,7 +9,7 @@ import * as Validation from "../../domain/Validation.ts"
 import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
-/** Messages to read, in conversation order: the last ones by default, those before a sequence number, or those from one on. */
+/** Range of messages to read: by default the last ones; with `before` those before a sequence number, with `from` those from one on. */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */
   limit: Schema.optional(Limit),
@@ -31,7 +31,7 @@ export interface Page {
 export interface Window {
   /** The newest messages that fit, in conversation order. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of earlier messages. `search` can find them. */
+  /** Number of earlier messages that are not returned; `search` can find them. */
   readonly leftOut: number
 }
 
@@ -74,14 +74,14 @@ export const messages = (
     return { items: yield* messagesOf(rows, head.value, Math.max(0, from ?? end - limit), end), length }
   })
 
-/** Size of a message in characters: of its text or, if greater, of the JSON beside it, such as tool calls. */
+/** Returns the size of a message in characters: of its text or, if that is longer, of its `data` as JSON. */
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether a window may begin with the message; a tool result may not, since its call comes before it. */
+/** Whether a window may begin with the message. A tool result may not, because its call would be missing. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
-/** Number of messages that are read in one batch, until the budget is used up. */
+/** Number of messages that are read in one step, until the budget is used up. */
 const atATime = 50
 
 /** Reads the newest messages that fit into a budget of tokens. */
@@ -95,7 +95,7 @@ export const window = (
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
-    /** Number of messages, from the end, that fit. */
+    /** Number of messages, counted from the end, that fit into the budget. */
     let fitting: number | undefined
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const later = all.length
@@ -112,7 +112,7 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // a thread without user and system messages: the window begins with the first message that is no tool result
+    // a thread without user and system messages: begin with the first message that is not a tool result
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })
@@ -140,7 +140,7 @@ export const search = (
     )
   })
 
-/** Lists threads, newest first by creation. */
+/** Lists threads, the last created first. */
 export const list = (
   rows: ThreadRows.Rows,
   after: string | undefined,

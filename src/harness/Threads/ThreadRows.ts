@@ -1,5 +1,5 @@
 /**
- * The rows in which a store keeps threads: records of kind `thread` that no viewer sees.
+ * The rows that represent threads in a store: records of kind `thread` in an internal scope that no viewer sees.
  *
  * ```text
  * thread   one for each thread: the number of its messages, and their generation
@@ -9,8 +9,8 @@
  * ```
  *
  * The ids of rows are derived from a signature with the store's secret, so that no viewer can create a record under such an id first; each
- * row is read by its id. A generation is a random id that is drawn when a thread is created, so that a thread that is deleted and created
- * again never shows its old messages.
+ * row is read by its id. A generation is a random text that is drawn when a thread is created and is part of its messages' ids; so a thread
+ * that is deleted and created again never shows its old messages.
  */
 import * as Effect from "effect/Effect"
 import * as Iterable from "effect/Iterable"
@@ -32,7 +32,7 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 /** The kind of all rows. */
 export const kind = "thread"
 
-/** Number of names in a page. */
+/** Largest number of names in a page. */
 export const namesInPage = 100
 
 const owned = { owner: MemoryScope }
@@ -44,7 +44,7 @@ export const ThreadData = Schema.Struct({
   generation: Schema.String,
   /** Number of messages. */
   length: Schema.NonNegativeInt,
-  /** Number of the page that lists its name. */
+  /** Number of the page row that lists the thread's name. */
   page: Schema.NonNegativeInt
 })
 /** The `data` of the row of a thread. */
@@ -68,7 +68,7 @@ export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned,
 /** A message of a thread, as it is stored. */
 export const Stored = Schema.Struct({
   message: Message,
-  /** JSON that the caller stores beside the message. */
+  /** JSON that the caller stores with the message. */
   data: Schema.optional(JsonObject)
 })
 const StoredJson = Schema.parseJson(Stored)
@@ -98,22 +98,22 @@ export interface Thread {
   readonly updatedAt: number
 }
 
-/** A row as it was read. */
+/** A row, as `data` decoded from its record, and the record. */
 export interface Row<A> {
   readonly data: A
   readonly record: MemoryRecord
 }
 
-/** The rows of one owner in one store. */
+/** Access to the rows of one owner in one store. */
 export interface Rows {
   readonly store: MemoryStore.Service
   readonly system: Viewer.System
   readonly owner: MemoryScope
-  /** Maps the name of a row to its id. */
+  /** Derives the id of a row from its name, such as `("thread", name)`. */
   readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
 }
 
-/** Returns access to the thread rows of a viewer, which are those of its subject, whatever the session. */
+/** Returns access to the thread rows of the viewer's subject; the viewer's session makes no difference. */
 export const of = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer
@@ -130,7 +130,7 @@ export const of = (
 
 const purpose = "threads"
 
-/** Returns the name that the id of a row is derived from, for a copy into another store. A page has as many candidates as there are numbers. */
+/** Returns the signed text and possible names behind a row's id, so that a copy to another store can derive the new id. */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -154,10 +154,10 @@ const namesOf = (data: ThreadData | typeof MessageData.Type | typeof PageData.Ty
       return [["owner"]]
   }
 }
-/** Number of pages of an owner that a copy can find: those of a million threads. */
+/** Number of pages per owner that `readName` considers: enough for a million threads. */
 const mostPages = 10_000
 
-/** Reads rows by id. Fails with `corrupt` at a row of another shape, and with `unsupported` at one that a newer release wrote. */
+/** Reads rows by id. Fails with `corrupt` if a row has an unknown format, with `unsupported` if a newer version of the library wrote it. */
 export const read = <A, I>(
   { store, system }: Rows,
   schema: Schema.Schema<A, I>,
@@ -186,7 +186,7 @@ const corrupt = (id: MemoryId, cause: unknown) =>
     cause
   })
 
-/** Replaces the row that was read or, if there was none, creates it; fails with `conflict` if it has changed since. */
+/** Replaces the row `before` or, if it is `None`, creates the row; fails with `conflict` if the row was changed or created meanwhile. */
 export const put = <A extends { readonly row: string }, I>(
   { idOf }: Rows,
   schema: Schema.Schema<A, I>,
@@ -213,7 +213,7 @@ const draft = <A extends { readonly row: string }, I>(
   data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
 })
 
-/** Creates the rows of a message; fails with `conflict` if there is one of its place, which another name of the thread may have appended. */
+/** Creates the rows of a message; fails with `conflict` if one exists, appended by another process, perhaps under the thread's new name. */
 export const putMessage = (
   { idOf, owner }: Rows,
   generation: string,
@@ -233,7 +233,7 @@ export const putMessage = (
     ifRevision: 0
   }))
 
-/** Erases the row of a thread irrecoverably, if it has not changed since it was read. */
+/** Erases the row of a thread irrecoverably; fails with `conflict` if it was changed since it was read. */
 export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
   _tag: "Forget",
   id,
@@ -245,7 +245,7 @@ export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
 export const erase = (ids: ReadonlyArray<MemoryId>): ReadonlyArray<MemoryMutation> =>
   ids.map((id) => ({ _tag: "Forget", id, purge: true }))
 
-/** Reads the messages of a range, end excluded, with the ids of their rows. Cost: grows with the number of messages read. */
+/** Reads the messages from `from` to before `end`, with the ids of their rows. Cost: grows with the number of messages read. */
 export const messages = (
   rows: Rows,
   generation: string,
@@ -276,20 +276,20 @@ export const messages = (
         Effect.map(
           Effect.mapError(
             Schema.decode(StoredJson)(found.map(({ record }) => record.body).join("")),
-            (cause) => corrupt(found[0]!.record.id, cause) // not empty
+            (cause) => corrupt(found[0]!.record.id, cause) // `found` is not empty
           ),
           (stored) => ({ ...stored, sequence, ids: found.map(({ record }) => record.id) })
         )
     )
   })
 
-/** Reads the row of a thread. */
+/** Reads the row of a thread by the thread's name. */
 export const headOf = (rows: Rows, name: string): Effect.Effect<Option.Option<Head>, MemoryError.MemoryError> =>
   Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // one row per id
 /** The row of a thread. */
 export type Head = Row<ThreadData>
 
-/** Describes a thread. */
+/** Returns a thread's name, length and times from its row. */
 export const threadOf = ({ data: { length, name }, record: { createdAt, updatedAt = createdAt } }: Head): Thread => ({
   name,
   length,

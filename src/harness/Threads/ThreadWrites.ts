@@ -1,6 +1,6 @@
 /**
  * Writes threads. Each write is one batch that also updates the row of its thread, on condition that the row has not changed since it was
- * read (optimistic locking): if two processes write at once, one succeeds, and the other reads again and decides anew.
+ * read (optimistic locking): if two processes write at once, one fails with a conflict, reads again and decides anew.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,12 +19,12 @@ import * as ThreadRows from "./ThreadRows.ts"
 
 /** Number of messages that are erased in one batch. */
 const erasedAtOnce = 500
-/** Largest number of retries of a write after another process wrote first. */
+/** Largest number of retries of a write that conflicted with one of another process. */
 const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The mutations that a write decided on, and the result to return once they are committed. */
+/** The mutations that a write decided on, and the result to return once they are applied. */
 interface Decision<A> {
   readonly answer: A
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -32,7 +32,10 @@ interface Decision<A> {
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** Decides on a write and performs it; repeats both if another process wrote first. Writers of one owner in this process take turns. */
+/**
+ * Decides on a write and performs it; repeats both if another process wrote first. Within this process, writes of one owner run one at a
+ * time.
+ */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
     decide,
@@ -60,7 +63,9 @@ const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
       ? Effect.void
       : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
 
-/** Creates a thread with its first messages, and adds its name to the last page or, if that is full, to a new one. */
+/**
+ * Returns mutations that create a thread with its first messages and list its name in the last page row or, if that is full, in a new one.
+ */
 const founded = (
   rows: ThreadRows.Rows,
   name: string,
@@ -97,7 +102,7 @@ const founded = (
     ]
   })
 
-/** Replaces the name of a thread in its page, or removes it. */
+/** Returns mutations that replace the thread's name in its page row by the names in `next`; `[]` removes it. */
 const renamed = (
   rows: ThreadRows.Rows,
   { data: { name, page } }: ThreadRows.Head,
@@ -145,10 +150,12 @@ export const append = (
     )
   })
 
-/** Schema of the fields of a message to append. A struct, since a `Schema.Class` would accept any instance unchecked. */
+/**
+ * Schema of the fields of a message to append. A struct, because a `Schema.Class` would accept any of its instances without checking it.
+ */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
-/** Prepares a message for storage. Rejects a value that is no message before sanitizing it. */
+/** Validates a message and prepares it for storage. */
 const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
   Effect.map(
     Validation.check("append", NewMessage, said),
@@ -158,7 +165,7 @@ const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
 /** Options of a fork. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
-/** Copies the messages of a thread before a sequence number into a new thread. */
+/** Copies the messages before a sequence number, by default all, into a new thread. */
 export const fork = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -241,8 +248,8 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 
 /**
  * Erases the threads of the viewer's subject or, with reach `within` or `everyone`, of all owners that the viewer sees; with `scope`, only
- * of owners whose ids match it. Also erases rows left over by a process that was killed while it deleted a thread. Cost: a scan of the
- * tenant's internal rows.
+ * of owners whose ids match it. Also erases rows left by a process that was killed while deleting a thread. Cost: a scan of the tenant's
+ * internal rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -264,7 +271,7 @@ export const purge = (
       (sum, ids) => Effect.as(store.apply(system, ThreadRows.erase(Array.from(ids)), ours), sum + ids.length)
     )
   )
-  // repeats until nothing is found, so that messages appended meanwhile are erased, too
+  // repeats until a pass erases nothing, so that messages appended during a pass are erased, too
   const all: Io<void> = Effect.flatMap(pass, (erased) => erased === 0 ? Effect.void : all)
   return all
 }

@@ -1,4 +1,4 @@
-/** Laws of `changes`: the changes that each viewer receives. */
+/** Laws of `changes`: which changes each viewer receives. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Deferred from "effect/Deferred"
@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
         const hers = yield* put(store, draft("hers", { id: id("x") }))
         const his = yield* put(store, draft("his", { id: id("x"), scope: { userId: "bob" } }), system)
         yield* store.forget(system, [id("x")])
-        const heard = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // drops the first change, which both received
+        const heard = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // drops the first change, which both viewers received
         assert.deepEqual(heard(yield* toAda), [written(hers), forgotten(id("x"))])
         assert.deepEqual(heard(yield* toBob), [
           forgotten(id("x")),
@@ -121,7 +121,7 @@ export const laws: ReadonlyArray<Law> = [
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
           Stream.runForEach((change) => Effect.zipRight(Queue.offer(heard, change), Deferred.await(reads))),
           Effect.provideService(ChangeFeedCapacity, buffered),
-          Effect.ensuring(Queue.shutdown(heard)), // shut down, so that no test waits for a subscription that has ended
+          Effect.ensuring(Queue.shutdown(heard)), // a test might otherwise wait for a subscription that has ended
           Effect.forkScoped
         )
         for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {

@@ -1,4 +1,6 @@
-/** Laws of errors: they name the field and the expected value, and never quote the input, since errors end up in events and logs. */
+/**
+ * Laws of errors: they name the field and the expected value, and never quote the input, because errors are published as events and logged.
+ */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -8,10 +10,10 @@ import { MemoryError } from "../../domain/MemoryError.ts"
 import { type Law, law } from "../Law.ts"
 import { ada, bob, draft, id, put, system } from "../Sample.ts"
 
-/** A stand-in for a user's words, unlike any id, kind or name of this library. */
+/** Stands for a user's words; no id, kind or name of this library contains it. */
 const canary = "Canary 7F3A says"
 
-/** Values that contain the canary; for each field at least one of them is invalid. */
+/** Values that contain the canary; each field rejects at least one of them. */
 const poisons: ReadonlyArray<unknown> = [
   canary,
   `${canary}\n\ud800`,
@@ -52,7 +54,7 @@ const poisoned = (names: ReadonlyArray<string>, valid: object = {}) =>
 
 const encode = Schema.encodeSync(Schema.parseJson(MemoryError))
 
-/** Runs a call that untyped code could make, and checks the error if it fails. Whether it may succeed is left to other laws. */
+/** Makes a call with invalid input; if it fails, checks that the error does not contain the canary. The call may succeed, too. */
 const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
   Effect.match(Effect.suspend(call), {
     onSuccess: () => undefined,
@@ -68,7 +70,7 @@ export const laws: ReadonlyArray<Law> = [
       const tea = yield* put(store, draft("tea", { id: id("tea") }))
       const foreign = yield* put(store, draft("coffee", { id: id("coffee"), scope: { userId: "bob" } }), bob)
       for (const bad of poisoned(fields.draft, draft(canary))) {
-        yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // the invalid second draft prevents the write
+        yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // the second draft is invalid, too
         yield* discreet(() => store.apply(ada, [{ _tag: "Put", draft: bad as never, ifRevision: 9 }]))
       }
       for (const patch of poisoned(fields.draft)) {

@@ -1,4 +1,4 @@
-/** Laws of internal rows, which are stored like other records, but visible to `System` only. */
+/** Laws of internal rows: they are stored like other records, but visible to the viewer `System` only. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

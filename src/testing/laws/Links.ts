@@ -1,4 +1,4 @@
-/** Laws of links between records: those in a record's `links`, and those by `[[names]]` in its text. */
+/** Laws of links between records: those in the field `links`, and those by `[[names]]` in a text. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -11,7 +11,7 @@ import { ada, bob, draft, id, put, system } from "../Sample.ts"
 
 const [tea, cup, pot, far] = [id("tea"), id("cup"), id("pot"), id("far")]
 
-/** Returns the ids at the other ends of links. */
+/** Returns the ids of the records to which a record links, and of those that link to it. */
 const ends = (
   store: Service,
   id: MemoryId,

@@ -1,4 +1,4 @@
-/** Laws of `list` and `stream`. */
+/** Laws of `list` and `stream`: order, pages and cursors. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -68,7 +68,7 @@ export const laws: ReadonlyArray<Law> = [
           yield* put(store, draft(`new ${seen.length}`))
           yield* store.update(ada, id("moved"), { importance: seen.length / 1_000 })
           yield* put(store, draft("foreign", { scope: { userId: "bob" } }), bob)
-          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // forgets the record that the cursor names
+          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the cursor's record
           if (page.next === undefined) break
         }
         assert.lengthOf(new Set(seen), seen.length)
@@ -132,7 +132,7 @@ export const laws: ReadonlyArray<Law> = [
   )
 ]
 
-/** Lists all pages to the last. */
+/** Lists all pages, and returns the bodies of their records. */
 const pages = (store: Service, viewer: Viewer.Any, filter: MemoryFilter) =>
   Effect.gen(function*() {
     const bodies: Array<string> = []

@@ -50,7 +50,7 @@ export const laws: ReadonlyArray<Law> = [
           const { learn, resolve } = Question.mintedIds()
           const past: Array<string> = []
           for (const [tick, question] of questions) {
-            if (tick > 0) yield* TestClock.adjust(tick) // skipped for 0, since each call waits for a real timer
+            if (tick > 0) yield* TestClock.adjust(tick) // no `adjust(0)`: each call of it waits for a real timer
             past.push(`+${tick} ${JSON.stringify(question.viewer)} ${question.text}`)
             const answer = yield* Question.put(question, store, resolve)
             assert.deepEqual(
@@ -74,7 +74,7 @@ export const laws: ReadonlyArray<Law> = [
           const [here, there] = [Question.mintedIds(), Question.mintedIds()]
           const past: Array<string> = []
           for (const [n, [tick, question]] of questions.entries()) {
-            if (tick > 0) yield* TestClock.adjust(tick) // skipped for 0, since each call waits for a real timer
+            if (tick > 0) yield* TestClock.adjust(tick) // no `adjust(0)`: each call of it waits for a real timer
             const stranger = foreign[n]
             if (stranger && isForeign(viewer, stranger)) {
               yield* Effect.either(crowded.apply(stranger.writer, [stranger.mutation]))
@@ -96,8 +96,8 @@ export const laws: ReadonlyArray<Law> = [
 ]
 
 /**
- * Checks random sequences of operations, each with its own clock, randomness and scope. Several run at once, since a test clock waits for a
- * real timer whenever it is moved.
+ * Checks random sequences of operations, each with its own clock, randomness and scope. Several run concurrently, because every adjustment
+ * of a test clock waits for a real timer.
  */
 const each = <A>(
   { capabilities }: Service,
@@ -123,7 +123,8 @@ const tick = FastCheck.oneof(
 )
 
 /**
- * Generates operations with the time that passes before each. In all less than an hour passes, after which a store would compact by itself.
+ * Generates sequences of operations, each with the time that passes before it. In total less than an hour passes, because a store compacts
+ * by itself every hour.
  */
 const course = <A>(question: FastCheck.Arbitrary<A>) =>
   FastCheck.array(FastCheck.tuple(tick, question), {
@@ -142,7 +143,10 @@ interface Stranger {
   readonly mutation: MemoryMutation
 }
 
-/** Generates a viewer that writes only under generated ids, and other writers that write outside of its sight under ids that they guess. */
+/**
+ * Generates a viewer whose writes let the store generate ids, and other writers who write records that the viewer does not see, under ids
+ * that they guess.
+ */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
     viewer: FastCheck.constant(viewer),
@@ -169,7 +173,7 @@ const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Vi
   })
 )
 
-/** Whether the other writer's mutation stays outside of the viewer's sight. */
+/** Whether the other writer's mutation creates no record that the viewer sees. */
 const isForeign = (viewer: Viewer.Viewer, { mutation, writer }: Stranger): boolean =>
   mutation._tag !== "Put" || writer.tenant !== viewer.tenant || !Viewer.sees(viewer, mutation.draft.scope)
 

@@ -1,4 +1,4 @@
-/** Laws of invalid input: it is rejected with a `MemoryError` of the right reason, and nothing is written. */
+/** Laws of invalid input: a store rejects it with a `MemoryError` of the right reason, and writes nothing. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { Reason } from "../../domain/MemoryError.ts"
@@ -12,7 +12,7 @@ const lone = "\ud800"
 const nested = (levels: number): unknown => levels === 0 ? 1 : [nested(levels - 1)]
 const long = (length: number) => "x".repeat(length)
 
-/** Fields of a draft that every store rejects, by the reason of the error. */
+/** Fields of a draft that every store must reject, by the reason of the error. */
 const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   invalid_id: ["", "x", "../x", long(26), `${id("x")}0`, id("x").toLowerCase().replace(/\d/g, "u"), 7, null].map((
     id
@@ -92,7 +92,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   ]
 }
 
-/** Filters that every store rejects, each with the reason, so that they cannot widen what a viewer sees. */
+/** Filters that every store must reject, each with the reason. If one were ignored, the result would contain more than was asked for. */
 const badFilters: ReadonlyArray<readonly [Reason, object]> = [
   ...[0, -1, NaN, 1.5, 1e9, Infinity, 1_001, "10", null].map((limit) => ["invalid_draft", { limit }] as const),
   ["invalid_id", { ids: ["x"] }],
@@ -213,7 +213,7 @@ export const laws: ReadonlyArray<Law> = [
   law("every call with a malformed id fails with invalid_id", (store) =>
     Effect.gen(function*() {
       for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
-        const bad = text as MemoryId // a tool or an untyped caller could pass it
+        const bad = text as MemoryId // a tool or untyped code could pass it
         for (
           const call of [
             store.get(ada, [id("x"), bad]),
@@ -234,7 +234,7 @@ export const laws: ReadonlyArray<Law> = [
   law("list, search, whyNot and history refuse an invalid filter, query or limit", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("Tea"))
-      for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // an untyped caller could pass it
+      for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // untyped call
       for (const [reason, query] of badQueries) {
         yield* refuses(reason, store.search(ada, query))
         yield* refuses(reason, store.whyNot(ada, id("x"), query))
@@ -264,7 +264,7 @@ export const laws: ReadonlyArray<Law> = [
         revision: -1
       }]
       for (const mutation of mutations) {
-        yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // an untyped caller could pass it
+        yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // untyped code could pass it
       }
       const provenances: ReadonlyArray<object> = [{ trust: 4 }, { trust: NaN }, { origin: "god" }]
       for (const provenance of provenances) yield* refuses("invalid_draft", store.put(ada, [draft("x")], provenance))
@@ -301,7 +301,7 @@ export const laws: ReadonlyArray<Law> = [
         tags: Array.from({ length: 32 }, (_, n) => `${long(62)}${n + 10}`),
         importance: 1,
         confidence: 0,
-        data: { n: nested(63) as never, "": "", constructor: 1, ["\u2028"]: -0.5 }, // nested arrays around a number
+        data: { n: nested(63) as never, "": "", constructor: 1, ["\u2028"]: -0.5 }, // a number within 63 nested arrays
         metadata: { "a.b": { "c d": [null, true, 1e300, ""] } },
         validAt: Number.MAX_SAFE_INTEGER,
         invalidAt: 0,

@@ -215,7 +215,7 @@ export const laws: ReadonlyArray<Law> = [
             }
           }
         }
-        // a weight of 0 does not switch off the only retriever of the mode
+        // a weight of 0 does not switch off the mode's only retriever
         assert.deepStrictEqual(
           yield* found(store, ada, by([1, 0], { mode: "vector", weights: { vector: 0 } })),
           ["green tea"]

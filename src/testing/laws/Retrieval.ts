@@ -1,4 +1,4 @@
-/** Laws of filters, search and `whyNot`. */
+/** Laws of filters, of search, and of `whyNot`, which explains why a record is not found. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -234,7 +234,7 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
         const embedding = { model: "m", vector: [1, 0] }
-        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // no vector given, or none held
+        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // either no vector is given, or the store holds none
         if (!store.capabilities.vector) {
           yield* refuses("unsupported", store.search(ada, { text: "tea", mode: "vector", embedding }))
         }

@@ -1,4 +1,4 @@
-/** Laws of `sign`: each store signs with a secret of its own. */
+/** Laws of `sign`: each store signs texts with its own secret. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type Law, law } from "../Law.ts"

@@ -1,4 +1,4 @@
-/** Laws of expiry and valid time. */
+/** Laws of expiry (`expiresAt`) and of valid time (`validAt`, `invalidAt`). */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"

@@ -1,4 +1,6 @@
-/** Laws of the trash: which viewers see a forgotten record, the order of the list, and how long a record is kept. */
+/**
+ * Laws of the trash, the forgotten records that a store keeps: which viewers see them, the order of the list, and how long they are kept.
+ */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Duration from "effect/Duration"

@@ -1,4 +1,4 @@
-/** Laws of vectors: the texts that lack a vector, and search by vector. */
+/** Laws of vectors: which texts still need a vector, and the search by vector. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,7 +10,7 @@ import type { Service, Vectors } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, found, put, system, whyNot } from "../Sample.ts"
 
-/** Makes a law of stores that hold vectors. Of a store without `vectors`, checks that it holds none. */
+/** Makes a law about stores that can hold vectors. For a store without `vectors`, checks instead that it holds none. */
 export const ofVectors = (
   title: string,
   check: (store: Service, vectors: Vectors) => Effect.Effect<unknown, unknown>
@@ -24,7 +24,7 @@ export const ofVectors = (
       }
     }))
 
-/** Vectors of two dimensions, the first for tea, the second for trains. */
+/** The vectors of the texts in these laws. They have two dimensions: the first for tea, the second for trains. */
 const plane: Readonly<Record<string, readonly [tea: number, train: number]>> = {
   "green tea": [1, 0],
   "black tea": [0.9, 0.1],
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
         assert.sameMembers(both.slice(0, 2), ["the night train", "green tea"])
         const [agreed] = (yield* store.search(ada, { ...query, text: "green", explain: true })).hits
         assert.strictEqual(agreed!.record.body, "green tea")
-        assert.approximately(agreed!.score, 1, 1e-9) // it ranks first by words and by vector
+        assert.approximately(agreed!.score, 1, 1e-9) // it ranks first both by words and by vector
         assert.containsAllKeys(agreed!.explanation!, ["lexical", "vector"])
         assert.deepStrictEqual(yield* found(store, ada, { ...query, mode: "lexical" }), ["the night train"])
         assert.deepStrictEqual(yield* found(store, ada, { ...query, weights: { vector: 0 } }), ["the night train"])

@@ -1,4 +1,4 @@
-/** Laws of viewers: which values are rejected as viewers, and how far others trust the records that a viewer writes. */
+/** Laws of viewers: which values are rejected as viewers, and how much other viewers trust records that a viewer writes. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -8,7 +8,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, id, listed, put, system, the } from "../Sample.ts"
 
-/** Values that untyped code or a wrong cast could pass as a viewer. */
+/** Values that untyped code or a wrong cast could pass in place of a viewer. */
 const impostors: ReadonlyArray<unknown> = [
   undefined,
   null,
@@ -28,7 +28,7 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         const record = yield* put(store, draft("green tea", { id: id("tea") }))
         for (const impostor of impostors) {
-          const viewer = impostor as Viewer.Viewer // the law is about this cast
+          const viewer = impostor as Viewer.Viewer // this wrong cast is what the law is about
           const calls = [
             store.apply(viewer, [{ _tag: "Put", draft: draft("x") }]),
             store.put(viewer, [draft("x")]),

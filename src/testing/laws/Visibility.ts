@@ -206,7 +206,7 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
-                // a draft that is invalid in any case must reveal nothing about the id
+                // these drafts are always invalid; the error must not reveal whether the id exists
                 ...yield* Effect.forEach(
                   [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
                   (draft) =>
@@ -294,7 +294,7 @@ const strangers = [
   Viewer.system("elsewhere")
 ]
 
-/** Removes from an error the id, which the caller itself passed. */
+/** Removes the id from an error; the caller itself passed it, so it reveals nothing. */
 const anonymous = (
   { detail, id: _, message, op, reason }: {
     op: string

@@ -1,4 +1,4 @@
-/** Laws of put and update: the resulting record. */
+/** Laws of `put` and `update`: which record results from them. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -90,7 +90,7 @@ export const laws: ReadonlyArray<Law> = [
 
   law("put reads origin and trust from its options, never from the draft", (store) =>
     Effect.gen(function*() {
-      const claim = { reference: "r", origin: "instructions", trust: 0 } // only `reference` is a draft's to set
+      const claim = { reference: "r", origin: "instructions", trust: 0 } // a draft may only set `reference`
       const record = yield* put(store, draft("trust me", { source: claim }), ada, { origin: "import", trust: 3 })
       assert.deepEqual({ ...record.source }, { reference: "r", origin: "import", trust: 3 })
     })),
@@ -224,7 +224,7 @@ export const laws: ReadonlyArray<Law> = [
         const [item] = (yield* store.list(ada, {})).items
         for (const record of [given, hit!.record, item!]) {
           Reflect.set(record, "body", "changed")
-          Reflect.set(record.scope as object, "userId", "bob") // the scope is Ada's, not Global
+          Reflect.set(record.scope as object, "userId", "bob") // the scope is Ada's, an object, not Global
           for (
             const object of [
               record.links[0]!,
@@ -233,7 +233,7 @@ export const laws: ReadonlyArray<Law> = [
               record.metadata,
               record.source
             ]
-          ) { // every nested object of the record
+          ) { // every object within the record
             for (const key of Object.keys(object)) Reflect.set(object, key, 0)
           }
           for (const list of [record.tags, record.links]) Reflect.set(list, 0, "b")
@@ -307,7 +307,7 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** Asserts that a put returned exactly one result. */
+/** Asserts that a put returned exactly one result, and returns it. */
 const one = <A, E>(puts: Effect.Effect<ReadonlyArray<A>, E>): Effect.Effect<readonly [A], E> =>
   Effect.map(puts, (all) => {
     assert.lengthOf(all, 1)

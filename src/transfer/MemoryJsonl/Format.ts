@@ -10,7 +10,7 @@ import { type Lineage, newestOf } from "../../storage/Copy/Lineage.ts"
 
 /** Name of the format in the first line of a file. */
 export const format = "effect-memory"
-/** The version that is written, which is also the newest that can be read. */
+/** The version that is written, and the newest version that can be read. */
 export const version = 1
 
 /** Schema of the first line. */
@@ -19,12 +19,12 @@ export const Head = Schema.Struct({ format: Schema.Literal(format), version: Sch
 /** Schema of a line with a record and its earlier revisions. */
 export const RecordLine = Schema.Struct({
   tenant: Viewer.Tenant,
-  /** The kept revisions, oldest first. */
+  /** The revisions that the store keeps, oldest first. */
   revisions: Schema.NonEmptyArray(MemoryRecord),
   /** Numbers of the revisions that are tombstones. */
   forgotten: Schema.optional(Schema.Array(Revision)),
   uses: Schema.optional(Schema.Struct({ count: Schema.NonNegativeInt, accessedAt: Schema.optional(Millis) })),
-  /** Vectors by model and by the hash of the text: little-endian 32-bit floats, in base64. */
+  /** Vectors, by model and then by the hash of the text; each as little-endian 32-bit floats in base64. */
   vectors: Schema.optional(
     Schema.Record({
       key: Schema.String,
@@ -38,12 +38,12 @@ export const ThreadLine = Schema.Struct({
   tenant: Viewer.Tenant,
   owner: MemoryScope,
   name: ScopeId,
-  /** Sequence number of the first message of `messages`, counted within the thread. */
+  /** Sequence number, within the thread, of the first message in `messages`. */
   from: Schema.NonNegativeInt,
   messages: Schema.NonEmptyArray(ThreadRows.Stored)
 })
 
-/** Schema of the last line: the numbers of record lines and of messages in a complete file. */
+/** Schema of the last line: the numbers of record lines and of messages that a complete file has. */
 const EndLine = Schema.Struct({ records: Schema.NonNegativeInt, messages: Schema.NonNegativeInt })
 
 /** Schema of every line but the first. */
@@ -53,9 +53,9 @@ export const AnyLine = Schema.Union(
   Schema.Struct({ end: EndLine })
 )
 
-/** Counts of the items that were written to a file, or read from one. */
+/** Numbers of the items that were written to a file, or read from one. */
 export interface Counts {
-  /** Number of records, including tombstones and the library's internal rows. */
+  /** Number of records, including tombstones (forgotten records) and internal rows. */
   readonly records: number
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
@@ -64,7 +64,7 @@ export interface Counts {
   readonly threads: number
   readonly messages: number
 }
-/** Counts in mutable form. */
+/** The same counts, mutable. */
 export type Tally = { -readonly [Key in keyof Counts]: number }
 /** Counts that are all 0. */
 export const none: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, threads: 0, messages: 0 }

@@ -22,9 +22,9 @@ import { count, type Counts, format, none, type Tally, version, viewerOf } from 
 export interface WriteOptions {
   /** Tenants to write. Default: all. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Exports only the data of this user. Default: the data of all. */
+  /** Id of the user whose data is exported. Default: the data of all users. */
   readonly userId?: string | undefined
-  /** Whether to export vectors, which can also be computed again. Default true. */
+  /** Whether to export vectors, which an embedder can compute again. Default true. */
   readonly vectors?: boolean | undefined
   /** Whether to export threads. Default true. */
   readonly threads?: boolean | undefined
@@ -32,14 +32,14 @@ export interface WriteOptions {
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
-/** Number of rows that are read at a time. */
+/** Number of rows that are read from the store at a time. */
 const page = 500
 /** Number of messages per line. */
 const messagesOfLine = 100
 
 /**
- * Streams a store as lines, each with its line feed. Reads without the checks of viewers: it is for the operator of the store, or for the
- * person whose id is given. Cost: a scan of all rows of the tenants. Fails with `unsupported` if the store gives no access to its rows.
+ * Streams a store as lines, each with its line feed. Skips the checks of viewers, so it is for the store's operator, or for exporting one
+ * person's data by `userId`. Cost: a scan of all rows of the tenants. Fails with `unsupported` if the store does not expose its rows.
  */
 export const write = (
   store: Service,
@@ -75,7 +75,7 @@ const linesOf = (store: Service, side: Side, tenant: string, options: WriteOptio
         if (!isInternal(row.record.scope) || row.record.kind !== ThreadRows.kind) return true
         const head = readHead(row.record.data)
         if (!row.forgotten && Either.isRight(head)) heads.push({ owner: head.right.owner, name: head.right.name })
-        return false // their ids depend on this store's secret: messages are exported instead
+        return false // row ids depend on this store's secret, so messages are exported instead of rows
       }),
       Stream.mapEffect((row) => recordLine(side, tenant, row, models, tally))
     )
