@@ -1,5 +1,5 @@
 /**
- * Learnings of work sessions. A session is a resource: closing its scope ends it, and `end` does so with a summary.
+ * What an agent learned in work sessions. A session is a resource of Effect: closing its scope ends it, `end` ends it with a summary.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -94,10 +94,7 @@ export interface Service {
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /**
-   * Relates two entities; a repeated call sets the weight. Fails with `not_found` unless both are visible. Cost: grows with the links of
-   * `from`.
-   */
+  /** Relates two visible entities, else fails: `not_found`. A repeated call sets the weight. Cost: grows with the links of `from`. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
@@ -110,9 +107,7 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /**
-   * Traverses breadth first: the nearest first, then by weight. `maxDepth: 1` returns neighbours. Returns none if `from` is not visible.
-   */
+  /** Traverses breadth first: nearest first, then by weight. `maxDepth: 1` returns neighbours. Returns none if `from` is invisible. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -135,9 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and records of any allowed kind that are linked to them. A linked record scores its neighbour's score times `weight ·
-   * graph ÷ (1 + graph)`, where `graph` is `weights.graph` (default 1: half); the best path counts. Each hop follows the best `limit`
-   * records.
+   * Returns hits, and records of any allowed kind linked to them. A linked record scores its neighbour's score times `weight · graph ÷ (1 +
+   * graph)`, where `graph` is `weights.graph` (default 1: half); the best path counts. Each hop follows the best `limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,
