@@ -1,5 +1,6 @@
 /**
- * What an agent learned in work sessions. A session is a resource of Effect: closing its scope ends it, `end` ends it with a summary.
+ * Learnings: what an agent learned in a work session. A session is a resource of Effect: closing its scope ends it, `end` also stores a
+ * summary.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -78,7 +78,7 @@ export * as GraphMemory from "./GraphMemory.ts"
 export * as AdaptiveMemory from "./AdaptiveMemory.ts"
 /** Notes, with suggested links to related notes (A-MEM). */
 export * as AgenticMemory from "./AgenticMemory.ts"
-/** What an agent learned in its sessions. */
+/** Learnings: what an agent learned in a session. */
 export * as SessionMemory from "./SessionMemory.ts"
 /** Values by key in a namespace. */
 export * as KeyValueMemory from "./KeyValueMemory.ts"

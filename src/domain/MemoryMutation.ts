@@ -76,7 +76,7 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
   > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
 }
 
-/** Who made a change: `here` is this store; `there` is another process, or a person with an editor. */
+/** Writer of a change: `here` is this store; `there` is another process, or a person with an editor. */
 const by = Schema.Literal("here", "there")
 
 /** Schema of the event that a record was written. */

@@ -284,7 +284,7 @@ export const Learning = Schema.Struct({
   context: Schema.optional(Schema.String),
   /** Number or name of the issue that the task is about. */
   issue: Schema.optional(Schema.String),
-  /** What was difficult about the task. */
+  /** Difficulties that the agent met in the task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
   /** Duration of the task, or of the session that the summary is about, in milliseconds. */
   durationMs: Schema.optional(Millis),

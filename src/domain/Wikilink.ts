@@ -290,7 +290,7 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const path = alias === undefined ? before : before.replace(/\\$/, "") // in a table, the bar is escaped: `\|`
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes the bar: `\|`
   const [whole, heading] = halves(path, "#")
   const [target, block] = halves(whole, "^")
   return target === "" ? undefined : {

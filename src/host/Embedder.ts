@@ -12,10 +12,7 @@ import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/**
- * What a text is embedded for: to be stored, to search with, or to be stored after a change. Some models embed queries differently from
- * texts.
- */
+/** Reason to embed a text: to store it, to search with it, or to store it after a change. Some models embed queries in another way. */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */

@@ -302,7 +302,7 @@ const within = <A>(
           count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
           return redacted.text
         }),
-      // without the cause, which may quote the text
+      // the error has no cause, since the cause may quote the text
       catch: () => MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept" })
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })

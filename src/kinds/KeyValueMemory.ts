@@ -33,7 +33,7 @@ export interface Metadata {
   readonly tags?: ReadonlyArray<string> | undefined
   /** Time of expiry, epoch milliseconds, exclusive. If it is in the past, nothing is written, and an earlier value stays. */
   readonly expiresAt?: number | undefined
-  /** Where the value comes from, at most 1,024 characters. */
+  /** Place or program that the value comes from, at most 1,024 characters. */
   readonly source?: string | undefined
 }
 

@@ -1,5 +1,6 @@
 /**
- * What an agent learned in work sessions. A session is a resource of Effect: closing its scope ends it, `end` ends it with a summary.
+ * Learnings: what an agent learned in a work session. A session is a resource of Effect: closing its scope ends it, `end` also stores a
+ * summary.
  *
  * A learning is stored as soon as it is recorded, in the viewer's scope with the session's id added. A viewer sees all sessions of exactly
  * its own ids, also running ones, but not those of narrower or other scopes. A viewer with a session id sees that session only, and a

@@ -46,7 +46,7 @@ export interface Options extends MemoryStore.Provenance {
   readonly sharedWrites?: Viewer.SharedWrites | undefined
   /** Whether a model extracts facts. With `false`, each turn is stored word for word, and its vector is computed later. Default true. */
   readonly infer?: boolean | undefined
-  /** What happens to superseded records: with `soft` they are closed but stay stored, with `hard` they are forgotten. Default `soft`. */
+  /** Treatment of superseded records: with `soft` they are closed but stay stored, with `hard` they are forgotten. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time until the written records expire. Default, and for 0: they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined

@@ -56,7 +56,7 @@ export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): Readon
   return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
 }
 
-/** What one leg contributes to the score that `byScore` computes for a hit. */
+/** The contribution of one leg to the score that `byScore` computes for a hit. */
 export interface Share {
   /** Weight of the leg, 0 or more. */
   readonly weight: number

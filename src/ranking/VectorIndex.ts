@@ -43,7 +43,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** For each doc id, the number of the last `searchAmong` that was given it, so that a repeated id counts once. */
+  /** Number of the last `searchAmong` that was given a doc id, by doc id, so that a repeated id counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0

@@ -143,7 +143,7 @@ export interface LinkSuggestion {
   /** Similarity, 0..1. A link is suggested from 0.5, and applied from 0.7. */
   readonly similarity: number
 }
-/** What a new note means for an older one. */
+/** Schema of the effect of a new note on an older one. */
 export const Change = Schema.Literal("extension", "refinement", "supersession", "contradiction")
 /** A change of an older note that is suggested because of a new one. */
 export interface Evolution {
@@ -161,7 +161,7 @@ export interface Noted {
   readonly record: MemoryRecord
   readonly data: Note
 }
-/** How an older note, the candidate, relates to a new one. */
+/** The relation between an older note, the candidate, and a new one. */
 export interface Relation {
   readonly candidate: Noted
   /** Similarity, 0..1. */

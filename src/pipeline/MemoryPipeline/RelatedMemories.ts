@@ -19,7 +19,7 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
 
-/** What to find: memories in which scope, and for which facts. */
+/** The input of `find`: the scope of the memories to find, and the facts to find them for. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
   /** A query for each fact: its vector, and the first 1,024 UTF-16 units of its text. */

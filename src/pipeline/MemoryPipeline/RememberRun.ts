@@ -109,7 +109,7 @@ const storeTurns = ({ store }: Services, { apply, messages, options, scope, view
     const mutations = yield* withoutStored(store, viewer, yield* withFreeIds(store, viewer, turns))
     return { mutations, applied: yield* apply(mutations), failures: [] }
   })
-  // after a conflict, another run has stored one of the turns, so the next attempt skips that turn
+  // a conflict means that another run has stored one of the turns; the next attempt skips that turn
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
