@@ -234,13 +234,16 @@ describe("molroo's recall", () => {
       assert.deepStrictEqual([episodic, semantic, block], [[], [], ""])
     }))
 
-  law("many messages in a turn do not take the share of the limit that events have", ({ recallMemories, save }) =>
-    Effect.gen(function*() {
-      yield* save("a gift", 1, { type: "gift" })
-      for (let n = 0; n < 9; n++) yield* save(`talk ${n}`, 10 + n)
-      const { episodic } = yield* recallMemories("?")
-      assert.include(bodies(episodic), "a gift")
-    }))
+  law(
+    "many messages in a turn do not take the share of the limit that events have",
+    ({ recallMemories, save }) =>
+      Effect.gen(function*() {
+        yield* save("a gift", 1, { type: "gift" })
+        for (let n = 0; n < 9; n++) yield* save(`talk ${n}`, 10 + n)
+        const { episodic } = yield* recallMemories("?")
+        assert.include(bodies(episodic), "a gift")
+      })
+  )
 
   law(
     "the block has four sections without the empty ones, and no episode twice",

@@ -123,13 +123,16 @@ describe("nexus-agents' typed memories", () => {
       })
   )
 
-  episodic("a limit of 0 is refused, and episodes are similar only if they have a word in common", (memory) =>
-    Effect.gen(function*() {
-      yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
-      yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
-      assert.lengthOf(yield* awaited(() => memory.getSimilarEpisodes("deploy it", 5)), 1)
-      assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
-    }))
+  episodic(
+    "a limit of 0 is refused, and episodes are similar only if they have a word in common",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
+        yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
+        assert.lengthOf(yield* awaited(() => memory.getSimilarEpisodes("deploy it", 5)), 1)
+        assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
+      })
+  )
 
   semantic("facts are found by whole domain, by whole subject, and by words", (memory) =>
     awaited(async () => {

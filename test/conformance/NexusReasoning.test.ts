@@ -211,14 +211,17 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("a query returns beliefs of a minimum confidence, in either order, up to a limit", (memory) =>
-    awaited(async () => {
-      await memory.retain(belief("Bern", { confidence: "low" }))
-      await memory.retain(belief("Basel", { confidence: "high" }))
-      assert.deepStrictEqual((await memory.query({})).map(({ object }) => object), ["Basel", "Bern"])
-      assert.lengthOf(await memory.query({ minConfidence: 0.6 }), 1)
-      assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
-    }))
+  law(
+    "a query returns beliefs of a minimum confidence, in either order, up to a limit",
+    (memory) =>
+      awaited(async () => {
+        await memory.retain(belief("Bern", { confidence: "low" }))
+        await memory.retain(belief("Basel", { confidence: "high" }))
+        assert.deepStrictEqual((await memory.query({})).map(({ object }) => object), ["Basel", "Bern"])
+        assert.lengthOf(await memory.query({ minConfidence: 0.6 }), 1)
+        assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
+      })
+  )
 
   law(
     "a hindsight corrects all of its beliefs or none, and is stored",
@@ -245,13 +248,16 @@ describe("nexus-agents' beliefs", () => {
       ])
     }))
 
-  law("statistics count beliefs, and pruning selects them by the time at which they were superseded", (memory) =>
-    Effect.gen(function*() {
-      const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
-      yield* awaited(() => memory.supersede(beliefId, belief("Basel"), "she moved"))
-      assert.deepInclude(yield* awaited(memory.getStats), { total: 2, active: 1, superseded: 1, updates: 1 })
-      assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_000)), 0)
-      assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_001)), 1)
-      assert.isNull(yield* awaited(() => memory.recall(beliefId)))
-    }))
+  law(
+    "statistics count beliefs, and pruning selects them by the time at which they were superseded",
+    (memory) =>
+      Effect.gen(function*() {
+        const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
+        yield* awaited(() => memory.supersede(beliefId, belief("Basel"), "she moved"))
+        assert.deepInclude(yield* awaited(memory.getStats), { total: 2, active: 1, superseded: 1, updates: 1 })
+        assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_000)), 0)
+        assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_001)), 1)
+        assert.isNull(yield* awaited(() => memory.recall(beliefId)))
+      })
+  )
 })

@@ -21,11 +21,15 @@ describe("Digest", () => {
     }
   })
 
-  it.prop("the hash of any text or bytes is the same with and without node:crypto", [texts, bytes], ([text, content]) => {
-    assert.strictEqual(HashPortable.sha256(text), HashNode.sha256(text))
-    assert.strictEqual(HashPortable.sha256(content), HashNode.sha256(content))
-    assert.deepStrictEqual(Array.from(HashPortable.sha256Bytes(text)), Array.from(HashNode.sha256Bytes(text)))
-  })
+  it.prop(
+    "the hash of any text or bytes is the same with and without node:crypto",
+    [texts, bytes],
+    ([text, content]) => {
+      assert.strictEqual(HashPortable.sha256(text), HashNode.sha256(text))
+      assert.strictEqual(HashPortable.sha256(content), HashNode.sha256(content))
+      assert.deepStrictEqual(Array.from(HashPortable.sha256Bytes(text)), Array.from(HashNode.sha256Bytes(text)))
+    }
+  )
 
   it.prop(
     "the signature of any content with any key is the same with and without node:crypto",

@@ -107,19 +107,22 @@ describe("a cassette of a Completion", () => {
   const recording = (file: string, answers: ReadonlyArray<unknown>) =>
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
-  law("recorded answers are returned; those to equal prompts in the order of recording", (file) =>
-    Effect.gen(function*() {
-      const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
-        Effect.provide(recording(file, ["one", "two\n\u2028 ”", "three"]))
-      )
-      const play = Effect.all([complete("b"), complete("a"), complete("a")]).pipe(
-        Effect.provide(Completion.layerReplay(file))
-      )
-      assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
-      assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
-      const model = yield* Effect.provide(Completion.Completion, Completion.layerReplay(file))
-      assert.strictEqual(model.model, "scripted")
-    }))
+  law(
+    "recorded answers are returned; those to equal prompts in the order of recording",
+    (file) =>
+      Effect.gen(function*() {
+        const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
+          Effect.provide(recording(file, ["one", "two\n\u2028 ”", "three"]))
+        )
+        const play = Effect.all([complete("b"), complete("a"), complete("a")]).pipe(
+          Effect.provide(Completion.layerReplay(file))
+        )
+        assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
+        assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
+        const model = yield* Effect.provide(Completion.Completion, Completion.layerReplay(file))
+        assert.strictEqual(model.model, "scripted")
+      })
+  )
 
   law(
     "an unknown prompt, and one that is asked too often, fail with a message that says what to do",

@@ -210,22 +210,25 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
     }))
 
-  law("every call with the id of another viewer's belief answers as if that belief did not exist", (memory) =>
-    Effect.gen(function*() {
-      const bern = yield* retain(memory, "Bern")
-      assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))
-      assert.deepStrictEqual(yield* memory.query(bob, { includeSuperseded: true }), [])
-      assert.deepStrictEqual(yield* memory.history(bob, bern), [])
-      for (
-        const change of [
-          memory.revise(bob, bern, {}, because),
-          memory.weaken(bob, bern, 1, because),
-          memory.supersede(bob, bern, { ...belief("Rome"), scope: { userId: "bob" } }, because),
-          memory.audit(bob, bern),
-          memory.audit(ada, id("none"))
-        ]
-      ) assert.strictEqual(yield* reason<unknown>(change), "not_found")
-    }))
+  law(
+    "every call with the id of another viewer's belief answers as if that belief did not exist",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))
+        assert.deepStrictEqual(yield* memory.query(bob, { includeSuperseded: true }), [])
+        assert.deepStrictEqual(yield* memory.history(bob, bern), [])
+        for (
+          const change of [
+            memory.revise(bob, bern, {}, because),
+            memory.weaken(bob, bern, 1, because),
+            memory.supersede(bob, bern, { ...belief("Rome"), scope: { userId: "bob" } }, because),
+            memory.audit(bob, bern),
+            memory.audit(ada, id("none"))
+          ]
+        ) assert.strictEqual(yield* reason<unknown>(change), "not_found")
+      })
+  )
 
   law("retain and weaken accept every string of the Big List of Naughty Strings", (memory) =>
     Effect.gen(function*() {

@@ -126,22 +126,25 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("the metadata of an entry is returned, with the number for the name of an importance level", (memory) =>
-      Effect.gen(function*() {
-        const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
-        yield* memory.set(ada, "a", 1, { ...metadata, importance: "critical" })
-        yield* memory.set(ada, "b", 2, { importance: 0.1 })
-        yield* memory.set(ada, "c", 3)
-        assert.sameDeepMembers(Array.from(yield* memory.entries(ada)), [
-          { key: "a", value: 1, metadata: { ...metadata, importance: 1 } },
-          { key: "b", value: 2, metadata: { importance: 0.1 } },
-          { key: "c", value: 3, metadata: { importance: 0.5 } }
-        ])
-        yield* memory.set(ada, "a", 1)
-        assert.deepInclude(yield* memory.entries(ada), { key: "a", value: 1, metadata: { importance: 0.5 } })
-        assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { importance: 1.5 })), "invalid_draft")
-        assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { tags: ["\n"] })), "invalid_draft")
-      }))
+    law(
+      "the metadata of an entry is returned, with the number for the name of an importance level",
+      (memory) =>
+        Effect.gen(function*() {
+          const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
+          yield* memory.set(ada, "a", 1, { ...metadata, importance: "critical" })
+          yield* memory.set(ada, "b", 2, { importance: 0.1 })
+          yield* memory.set(ada, "c", 3)
+          assert.sameDeepMembers(Array.from(yield* memory.entries(ada)), [
+            { key: "a", value: 1, metadata: { ...metadata, importance: 1 } },
+            { key: "b", value: 2, metadata: { importance: 0.1 } },
+            { key: "c", value: 3, metadata: { importance: 0.5 } }
+          ])
+          yield* memory.set(ada, "a", 1)
+          assert.deepInclude(yield* memory.entries(ada), { key: "a", value: 1, metadata: { importance: 0.5 } })
+          assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { importance: 1.5 })), "invalid_draft")
+          assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { tags: ["\n"] })), "invalid_draft")
+        })
+    )
 
     law(
       "clear and prune remove only selected entries, only in their namespace and only those of their viewer",

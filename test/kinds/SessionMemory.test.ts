@@ -232,22 +232,25 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         }
       }))
 
-    law("an invalid learning or session id is refused, and nothing is written", (sessions, store) =>
-      Effect.gen(function*() {
-        const session = yield* sessions.start(ada, "s1")
-        for (const text of ["", " \n\t"]) {
-          assert.strictEqual(yield* reason(session.recordLearning(text, { context: "x" })), "invalid_draft")
-          assert.strictEqual(yield* reason(session.recordTask(text)), "invalid_draft")
-          assert.strictEqual(yield* reason(session.recordError(text, "x")), "invalid_draft")
-          assert.strictEqual(yield* reason(session.recordError("x", text)), "invalid_draft")
-        }
-        for (const confidence of [-0.1, 1.1, NaN]) {
-          assert.strictEqual(yield* reason(session.recordLearning("x", { confidence })), "invalid_draft")
-        }
-        assert.isEmpty((yield* store.list(system, {})).items)
-        assert.strictEqual(yield* reason(sessions.start(ada, "..")), "path_escape")
-        assert.strictEqual(yield* reason(sessions.start(ada, "")), "invalid_scope")
-      }))
+    law(
+      "an invalid learning or session id is refused, and nothing is written",
+      (sessions, store) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "s1")
+          for (const text of ["", " \n\t"]) {
+            assert.strictEqual(yield* reason(session.recordLearning(text, { context: "x" })), "invalid_draft")
+            assert.strictEqual(yield* reason(session.recordTask(text)), "invalid_draft")
+            assert.strictEqual(yield* reason(session.recordError(text, "x")), "invalid_draft")
+            assert.strictEqual(yield* reason(session.recordError("x", text)), "invalid_draft")
+          }
+          for (const confidence of [-0.1, 1.1, NaN]) {
+            assert.strictEqual(yield* reason(session.recordLearning("x", { confidence })), "invalid_draft")
+          }
+          assert.isEmpty((yield* store.list(system, {})).items)
+          assert.strictEqual(yield* reason(sessions.start(ada, "..")), "path_escape")
+          assert.strictEqual(yield* reason(sessions.start(ada, "")), "invalid_scope")
+        })
+    )
 
     law(
       "a viewer sees its own sessions, and none of another or narrower scope",

@@ -93,25 +93,31 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("stored data that does not decode fails with corrupt and the id of the record", (_, store) =>
-    Effect.gen(function*() {
-      const Dish = MemoryKind.make({ name: "dish" })
-      const Strict = MemoryKind.make({ name: "dish", schema: Schema.Struct({ serves: Schema.Int }) })
-      const provide = Effect.provideService(MemoryStore.MemoryStore, store)
-      const { record } = yield* (yield* provide(TypedMemory.make(Dish))).put(ada, { ...soup, data: { serves: "four" } })
-      const dishes = yield* provide(TypedMemory.make(Strict))
-      for (
-        const self of [
-          dishes.get(ada, record.id),
-          dishes.list(ada),
-          dishes.search(ada, { text: "soup" }),
-          dishes.modify(ada, record.id, (data) => data)
-        ]
-      ) {
-        const error = yield* Effect.flip<unknown, MemoryError.MemoryError, never>(self)
-        assert.deepInclude(error, { reason: "corrupt", id: record.id, detail: { location: record.id } })
-      }
-    }))
+  law(
+    "stored data that does not decode fails with corrupt and the id of the record",
+    (_, store) =>
+      Effect.gen(function*() {
+        const Dish = MemoryKind.make({ name: "dish" })
+        const Strict = MemoryKind.make({ name: "dish", schema: Schema.Struct({ serves: Schema.Int }) })
+        const provide = Effect.provideService(MemoryStore.MemoryStore, store)
+        const { record } = yield* (yield* provide(TypedMemory.make(Dish))).put(ada, {
+          ...soup,
+          data: { serves: "four" }
+        })
+        const dishes = yield* provide(TypedMemory.make(Strict))
+        for (
+          const self of [
+            dishes.get(ada, record.id),
+            dishes.list(ada),
+            dishes.search(ada, { text: "soup" }),
+            dishes.modify(ada, record.id, (data) => data)
+          ]
+        ) {
+          const error = yield* Effect.flip<unknown, MemoryError.MemoryError, never>(self)
+          assert.deepInclude(error, { reason: "corrupt", id: record.id, detail: { location: record.id } })
+        }
+      })
+  )
 
   law("optional fields that are undefined are dropped at any depth", (_, store) =>
     Effect.gen(function*() {
@@ -154,14 +160,17 @@ describe("TypedMemory", () => {
       assert.strictEqual(after.record.revision, 41)
     }))
 
-  law("update respects ifRevision, and does not change fields that are not in the patch", (recipes) =>
-    Effect.gen(function*() {
-      const { record } = yield* recipes.put(ada, soup)
-      const { data } = yield* recipes.update(ada, record.id, { body: "Pea soup" }, { ifRevision: 1 })
-      assert.deepStrictEqual(data, soup.data)
-      const error = yield* Effect.flip(recipes.update(ada, record.id, { body: "x" }, { ifRevision: 1 }))
-      assert.deepInclude(error, { reason: "conflict", detail: { expected: 1, actual: 2 } })
-    }))
+  law(
+    "update respects ifRevision, and does not change fields that are not in the patch",
+    (recipes) =>
+      Effect.gen(function*() {
+        const { record } = yield* recipes.put(ada, soup)
+        const { data } = yield* recipes.update(ada, record.id, { body: "Pea soup" }, { ifRevision: 1 })
+        assert.deepStrictEqual(data, soup.data)
+        const error = yield* Effect.flip(recipes.update(ada, record.id, { body: "x" }, { ifRevision: 1 }))
+        assert.deepInclude(error, { reason: "conflict", detail: { expected: 1, actual: 2 } })
+      })
+  )
 
   law("another viewer's record counts as absent", (recipes) =>
     Effect.gen(function*() {

@@ -73,7 +73,10 @@ describe("readFacts", () => {
     "```json\n{\"facts\": []}\n```",
     "<think>Nothing lasting.</think>\nThere is nothing to keep: {\"facts\": []}",
     "{\"facts\": [], \"note\": \"cut he"
-  ])("the answer %j says that there are no facts", (answer) => assert.deepStrictEqual(readFacts(answer), Either.right([])))
+  ])(
+    "the answer %j says that there are no facts",
+    (answer) => assert.deepStrictEqual(readFacts(answer), Either.right([]))
+  )
 
   it.each([
     ["{\"facts\": {\"text\": \"a\"}}", ["a"]],

@@ -95,7 +95,10 @@ describe("parseDecision", () => {
     }]],
     ["I would delete the first one.", []],
     ["", []]
-  ])("the decisions are found in %s", (answer, decisions) => assert.deepStrictEqual(parseDecision(answer, 2), decisions))
+  ])(
+    "the decisions are found in %s",
+    (answer, decisions) => assert.deepStrictEqual(parseDecision(answer, 2), decisions)
+  )
 
   it("the complete decisions of a truncated answer are returned", () => {
     const answer = memory({ event: "ADD", text: "a" }, { event: "ADD", text: "b" }).slice(0, -12)
