@@ -45,5 +45,5 @@ describe("stripMetaTags", () => {
     ["[a] [open hi", "[open hi"],
     ["hi", "hi"],
     ["", ""]
-  ])("turns %j into %j", (text, expected) => assert.strictEqual(stripMetaTags(text), expected))
+  ])("the text %j becomes %j", (text, expected) => assert.strictEqual(stripMetaTags(text), expected))
 })

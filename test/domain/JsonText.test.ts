@@ -112,7 +112,7 @@ describe("JsonText.values", () => {
     "[x",
     "{\"a\":1}x[",
     "[[]"
-  ])(`reads ${long} characters of %j and looks at each a bounded number of times`, (piece) => {
+  ])(`${long} characters of %j are read, each a bounded number of times`, (piece) => {
     for (const end of ["", " x ]}"]) {
       values(piece.repeat(long / piece.length) + end)
       const text = piece.repeat(20_000 / piece.length) + end

@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "beforeTurn with types recalls episodes of those types only, related ones too",
+      "beforeTurn with types returns episodes of those types only, also as related ones",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))

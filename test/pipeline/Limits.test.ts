@@ -116,7 +116,7 @@ describe("the related memories shown to the model in one extraction", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("at most 1,000 memories are shown, of which at most 128 are changed", () => {
+  it.effect("the number of memories is at most 1,000, of which at most 128 are changed", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline

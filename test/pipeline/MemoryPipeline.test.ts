@@ -582,7 +582,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), [known.body])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("MemoryPipeline.remember with a model lets it decide about the facts from customExtract", () =>
+  it.effect("MemoryPipeline.remember with a model asks the model what to do with the facts from customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { applied } = yield* pipeline.remember(ada, turns, {
