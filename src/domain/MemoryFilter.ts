@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "./Payload.ts"
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
-/** Schema of a condition on the value at a path in a record. `gte` and `lt` are false for a value whose type is not that of the bound. */
+/** Schema of a condition on the value at a path in a record. `gte` and `lt` are false for a value of another type than the bound. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
@@ -38,7 +38,7 @@ export const BeliefQuery = Schema.Struct({
   subject: Schema.optional(Schema.String),
   predicate: Schema.optional(Schema.String),
   domain: Schema.optional(Schema.String),
-  /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` gives the numbers of the named levels. */
+  /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the numbers of the named levels. */
   minConfidence: Schema.optional(Unit),
   /** Whether beliefs that were superseded or have ceased to be true are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),

@@ -123,7 +123,10 @@ export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schem
 /** A reflection, as its schema decodes it. */
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
-/** The fields of `data` by which `BeliefMemory` recognises the reflections that it wrote: `trigger` alone may occur in those of others. */
+/**
+ * The fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. It needs both, since a reflection that another
+ * program wrote may have the same `trigger`.
+ */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }

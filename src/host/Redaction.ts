@@ -140,9 +140,8 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
   "or provide the redaction to the store alone"
 
 /**
- * Returns one redaction for several stores that are used as one. If the stores' redactions differ, the result applies all of them, one
- * after the other, and `listen` listens to all. `isSame` of the result and a store's redaction is true only if all stores have the same
- * one. @internal
+ * Returns one redaction for several stores that are used as one: the stores' own if all have the same (`isSame`). If they differ, returns
+ * one that applies each of them in turn, whose `listen` listens to all, and that is the same as none of them. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))

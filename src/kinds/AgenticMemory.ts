@@ -175,7 +175,7 @@ const windows = { link: 100, evolution: 50, shared: 200 }
 /** Number of notes in one prompt for a model. */
 const shown = 10
 
-/** Returns the result of the model; that of the rules if there is no model, or if it fails, which is logged. */
+/** Returns the result of the model. If there is no model, or if it fails, which is logged, returns `rules`. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),

@@ -60,7 +60,7 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Conversations and events, newest first. Each sort has half of the limit, and what the other does not use. */
+  /** Conversations and events, newest first: up to half of the limit each, and more of one if there are fewer of the other. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
   /** Episodes found by meaning, best first, without those in `episodic` and without those whose text nearly repeats one of these. */
   readonly semantic: ReadonlyArray<Found<Episode>>
@@ -345,7 +345,7 @@ const recall = (
 const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(leg, (): ReadonlyArray<A> => [])
 
-/** Returns conversations and events together, newest first: each sort up to half of the limit, and what the other does not use. */
+/** Returns conversations and events, newest first: up to half of the limit each, and more of one if there are fewer of the other. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,

@@ -81,7 +81,7 @@ export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** The path from a hit of the text search to the record; empty if the record is such a hit. */
+  /** The path from a hit of the text search to the record; empty if the record is itself a hit. */
   readonly path: Path
 }
 

@@ -219,7 +219,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
 
 /** Smallest Jaccard similarity between a decision and a fact for the decision to be about that fact. */
 const least = 0.01
-/** Smallest such similarity for a NOOP. It is higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
+/** Smallest similarity for a NOOP: higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
 const alike = 0.5
 
 /** Scope, kind and other options of the records that `applyEvents` writes. */

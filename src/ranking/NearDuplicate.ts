@@ -169,7 +169,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
         if (code > space && sorts[before] === digit && sorts[text.charCodeAt(at + 1)] === digit) {
           strict = mix(strict ^ code)
         }
-        // a negation such as isn't
+        // the apostrophe in n't, as in isn't, marks a negation
         if (code === apostrophe && before === n && text.charCodeAt(at + 1) === t) strict = mix(strict ^ apostrophe)
         hash = seed
         length = 0

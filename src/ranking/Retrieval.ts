@@ -20,7 +20,7 @@ import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 /** A filter for the records in sight. The source applies all of it: in a query of its database, or by calling `passes` for each record. */
 export interface Asked {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
-  /** Time in epoch ms for a filter without `asOf`: only records that are valid then (`validAt`) pass. Default: no such check. */
+  /** Time in epoch ms at which a record must be valid if the filter has no `asOf`. Default: validity is not checked. */
   readonly at?: number | undefined
   /** Whether a record passes the whole filter, `at` included. */
   readonly passes: (record: Filtered) => boolean
@@ -157,7 +157,7 @@ export interface Near {
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
-/** A position between two records of a list, which is ordered by recency, newest first, then by id: that of the record before it. */
+/** Recency and id of the record after which a page begins. Lists are ordered by recency, newest first, then by id. */
 export interface Position {
   readonly recency: number
   readonly id: MemoryId
