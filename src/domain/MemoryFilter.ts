@@ -339,7 +339,7 @@ export const absenceIn = (
   }
 }
 
-/** Returns conditions that hold for a scope without ids that `scope` does not have. They do not compare the values of ids. @internal */
+/** Returns conditions that are true for a record whose scope has only fields that `scope` has. They do not compare the ids. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
@@ -365,7 +365,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 /** Returns the value at a path in a record. Reads own properties only: the path is untrusted, and must not reach a prototype. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // the cast to `Json`: a scope is a string or an object of strings
-  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` allows no other root
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` has no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
     value = (value as JsonObject)[key] // `key` is an index if the value is an array

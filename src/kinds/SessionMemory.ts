@@ -35,12 +35,12 @@ export interface Session {
   readonly id: string
   /** Learnings of the last 10 sessions: at most 20, of confidence 0.5 or more, highest confidence first, equal ones newest first. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
-  /** Records a learning. `confidence` is 0..1, default 0.5. Of a session, the last 500 learnings stay stored. */
+  /** Records a learning. `confidence` is 0..1, default 0.5. A session keeps its last 500 learnings. */
   readonly recordLearning: (
     pattern: string,
     options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Records the approach to a task. Of a session, the last 200 tasks stay stored. */
+  /** Records the approach to a task. A session keeps its last 200 tasks. */
   readonly recordTask: (
     approach: string,
     options?: {
@@ -53,14 +53,14 @@ export interface Session {
     }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
   /**
-   * Records an error with its solution. `filePattern` matches the files that it is about. Of a session, the last 200 errors stay stored.
+   * Records an error with its solution. `filePattern` matches the files that it is about. A session keeps its last 200 errors.
    */
   readonly recordError: (
     error: string,
     solution: string,
     options?: { readonly filePattern?: string | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Ends the session, and records a summary with the time since the start. Of a session id, the last 50 summaries stay stored. */
+  /** Ends the session, and records a summary with the time since the start. A session id keeps its last 50 summaries. */
   readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 

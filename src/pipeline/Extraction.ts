@@ -372,7 +372,7 @@ export const fitConversation = (
   const shown = last.map((text) => text.slice(0, longest).toWellFormed())
   return {
     turns: turns.slice(-maxTurns).map((turn, i) =>
-      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // `shown` has every turn
+      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // one text per turn
     ),
     leftOut: total - shown.reduce((sum, { length }) => sum + length, 0)
   }
