@@ -1,5 +1,5 @@
 /**
- * Analyzers turn text into terms: one tokenizer for the texts that are indexed, and one for queries.
+ * Analyzers turn text into terms: one tokenizer for the texts of records, and one for the texts of queries.
  *
  * ```ts
  * import { Analyzer } from "effect-memory"

@@ -1,7 +1,7 @@
 /**
- * Beliefs: statements that an agent holds to be true, each with a confidence and an audit of its changes with their reasons; also hindsight
- * on tasks, and counterfactuals. The confidence is that of the record. A superseded belief is kept as history and still shown, but can no
- * longer be changed.
+ * Beliefs: statements that an agent takes to be true. Each has a confidence, which is that of its record, and an audit: a list of its
+ * changes with their reasons. A belief is closed when another supersedes it or its validity ends; it is then still shown, but can no longer
+ * be changed. The service also stores hindsights (what tasks taught about beliefs) and counterfactuals (hypotheses).
  *
  * ```ts
  * import { Effect } from "effect"

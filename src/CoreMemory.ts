@@ -1,5 +1,5 @@
 /**
- * Identity of an agent: one record, whose body is its system prompt.
+ * The identity of an agent: one record, whose body is the agent's system prompt.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * SHA-256 of text. Uses node:crypto under Node, Bun and Deno, and plain JavaScript elsewhere (`#hash` in package.json, `imports`).
+ * SHA-256 of text. It uses node:crypto in Node, Bun and Deno, and plain JavaScript elsewhere (`#hash` in `imports` of package.json).
  *
  * ```ts
  * import { Digest } from "effect-memory"

@@ -1,5 +1,5 @@
 /**
- * Emotion as numbers: an affect has three dimensions (valence, arousal, dominance: VAD), an appraisal of an event has nine.
+ * Emotion as numbers. An affect has three dimensions: valence, arousal, dominance (VAD). An appraisal, which rates an event, has nine.
  *
  * ```ts
  * import { Emotion } from "effect-memory"

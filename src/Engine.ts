@@ -1,8 +1,8 @@
 /**
- * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine of
+ * The contract that the backend of every store implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine of
  * `Primitives`: functions that read, scan and commit rows. Such an engine answers queries from an in-memory index of the tenant. The
- * backend may provide this index; otherwise the engine builds it by a scan and updates it at each commit, or, if other processes also
- * write, scans for each call. Implement `Engine` directly for a database with indexes of its own; for others `Primitives` are enough.
+ * backend may provide this index. If it does not, the engine builds the index by a scan and updates it at each commit; if other processes
+ * write, too, it scans for each call. For a database with indexes of its own, implement `Engine`; for others, `Primitives` suffice.
  *
  * ```ts
  * import { Effect, Option, Stream } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Episodes: events, the emotion they were felt with, and reflections on them. Around each turn of a chat, `beforeTurn` recalls the episodes
- * that bear on the reply, and `afterTurn` stores the turn as a new episode.
+ * Episodes: events, the emotions that were felt with them, and reflections on them. Around each turn of a chat, `beforeTurn` searches the
+ * episodes that matter for the reply, and `afterTurn` stores the turn as a new episode.
  *
  * ```ts
  * import { Effect } from "effect"

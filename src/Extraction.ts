@@ -1,6 +1,6 @@
 /**
- * Extraction of facts from a conversation: builds the prompt that asks a model for facts, parses the list that it answers with, and limits
- * the size of both. The functions are pure; the pipeline makes the model call.
+ * Extraction of facts from a conversation: `buildExtractionPrompt` builds the prompt that asks a model for facts, `parseFacts` parses the
+ * model's answer. Both are pure; `MemoryPipeline` calls the model.
  *
  * ```ts
  * import { Extraction } from "effect-memory"

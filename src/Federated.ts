@@ -1,5 +1,5 @@
 /**
- * Combines several stores into one. A new record goes to one store, an update to the store that holds the id, a search to all
+ * Combines several stores into one. A new record is written to one store, an update to the store that has the record; a search asks all
  * stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```ts

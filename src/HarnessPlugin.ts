@@ -1,5 +1,6 @@
 /**
- * Plugins of the harness. A plugin is told when a turn begins or ends and when a session ends, and may deny tool calls.
+ * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and sessions; it may deny tool
+ * calls.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

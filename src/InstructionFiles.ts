@@ -1,6 +1,6 @@
 /**
- * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works. A file outside the root
- * is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files of one directory with the
+ * Instruction files (AGENTS.md and the like), from the root of a tree down to the directory in which the agent works. A file outside the
+ * root is never read, not even through a symbolic link. A file that is found twice is returned once. If two files of one directory have the
  * same text, only the first is returned.
  *
  * ```ts

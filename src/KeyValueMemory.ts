@@ -1,8 +1,8 @@
 /**
- * Values by key in a namespace: a Map that outlives the process. A layer serves one namespace; the viewer says whose values are read and
- * written. A key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
- * body, any other value as its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. If a person edits
- * the key in a Markdown file, the record is no entry until the key is corrected.
+ * Values by key in a namespace, as in a Map, but stored. A layer is for one namespace; the viewer decides whose values are read and
+ * written. Each key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
+ * body, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. If a person
+ * changes the key in a Markdown file, the record is no entry until the key is corrected.
  *
  * ```ts
  * import { Effect, Option } from "effect"

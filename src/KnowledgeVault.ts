@@ -1,5 +1,5 @@
 /**
- * A vault of insights, decisions and patterns: knowledge that should outlast a session.
+ * A vault of insights, decisions and patterns: knowledge that stays useful after the session in which it was learned.
  *
  * ```ts
  * import { Effect } from "effect"

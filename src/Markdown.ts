@@ -1,5 +1,5 @@
 /**
- * The Markdown vault, the embedded default store: one `.md` file per record, made to be read, edited and put under git.
+ * The Markdown vault, the default store on disk: one `.md` file per record, which people can read, edit and put under git.
  *
  * ```ts
  * import { NodeContext } from "@effect/platform-node"

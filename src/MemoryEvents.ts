@@ -1,5 +1,5 @@
 /**
- * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the oldest.
+ * Events about memory, for the harness to show, log and count. A slow listener misses the oldest events, so do not derive state from them.
  *
  * ```ts
  * import { Effect, Fiber, Stream } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Filters select records to list, queries select and rank records to search; `Page` and `SearchResult` are their results.
+ * Filters select the records of a list. Queries select and rank the records of a search. `Page` and `SearchResult` are the results.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -4,7 +4,7 @@
  * ```ts
  * import { MemoryId } from "effect-memory"
  *
- * const id = MemoryId.foreign("deuz", "note-1") // the same id each time
+ * const id = MemoryId.foreign("deuz", "note-1") // the same id at each call
  *
  * MemoryId.ULID_RE.test(id) // => true
  * ```

@@ -1,5 +1,5 @@
 /**
- * Kinds of memory. A kind defines how its records are validated, deduplicated, ranked and capped. Add your own kinds with `layer`.
+ * Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many are kept. `layer` adds kinds.
  *
  * ```ts
  * import { Layer, Schema } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Automatic memory over named stores: searches all of them, adds records to all or some of them, and extracts memories from conversations.
- * Use it where an agent has several stores; one store needs `MemoryService` alone.
+ * Automatic memory over several named stores: searches all of them, adds records to all or some of them, and extracts memories from
+ * conversations. For an agent with one store, `MemoryService` suffices.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

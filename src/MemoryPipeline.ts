@@ -1,6 +1,6 @@
 /**
- * Pipeline from conversations to memories: `remember` extracts facts, embeds them, finds related memories, reconciles the facts with them
- * and writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
+ * Makes memories from conversations: `remember` extracts facts, embeds them, searches related memories, compares the facts with them and
+ * writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

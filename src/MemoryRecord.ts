@@ -1,5 +1,5 @@
 /**
- * The record in which every memory is stored, whatever its kind. The kind determines the type of the field `data`.
+ * The record in which every memory is stored, whatever its kind. The kind determines the type of its field `data`.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * The scope of a record: the user, agent, run, session or actor that it belongs to, or `Global` for a record that everyone may read.
+ * The scope of a record: the user, agent, run, session or actor to whom it belongs, or `Global` for a record that everyone may read.
  *
  * ```ts
  * import { MemoryScope } from "effect-memory"

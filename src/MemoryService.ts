@@ -1,6 +1,7 @@
 /**
- * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code that does not
- * say on whose behalf it acts does not compile. The services that it builds on take the viewer as their first argument.
+ * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer` in the context, so code
+ * that does not say for whom it acts does not compile. `MemoryStore` and the other services below it have the viewer as their first
+ * argument.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,6 @@
 /**
- * Settings of an agent's memory that its author writes down. `Resume` hashes them with the rest of a run's spec, to detect a changed spec.
+ * Settings of an agent's memory, which the author of the agent writes. `Resume` stores a hash of them with the rest of a run's settings, by
+ * which it detects that they were changed.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

@@ -1,5 +1,5 @@
 /**
- * The store of records: the service that everything else reads and writes through.
+ * The store of records: the service by which all other services read and write records.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Tools that a model may call, described as data. Adapters for JSON Schema, @effect/ai and MCP are made from them.
+ * Tools that a model may call, described as data. Adapters make tools for JSON Schema, @effect/ai and MCP from them.
  *
  * ```ts
  * import { Effect, Schema } from "effect"

@@ -1,7 +1,7 @@
 /**
- * Tools by which a model reads and writes memory, each behind `MemoryService.guard`. `make` makes tools that address memory by scope,
- * `makeRecords` by record id, `makeStores` by the name of a store; `makeThread` those over the messages of the conversation. The harness
- * passes the viewer to them; no argument that a model fills in can name another one.
+ * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` identify memories by scope,
+ * those of `makeRecords` by record id, and those of `makeStores` by the name of a store; those of `makeThread` read the messages of the
+ * conversation. The harness passes the viewer; no argument of a tool call can choose another one.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Messages of a conversation, in the form in which the harness passes them to this library.
+ * Messages of a conversation, as the harness passes them to this library. The harness is the program that runs the agent.
  *
  * ```ts
  * import { Message } from "effect-memory"

@@ -1,6 +1,7 @@
 /**
- * Schemas of a record's field `data`, one for each kind. All of `data` is JSON, and reads well as YAML. A store checks the data of
- * each draft against the schema of its kind, so a program needs these schemas only for types, or to check data without a store.
+ * Schemas of a record's field `data`, one for each kind. All of `data` is JSON, with times as ISO dates, which people can read in YAML. A
+ * store checks the data of each draft against the schema of its kind, so a program needs these schemas only for types, or to check data
+ * without a store.
  *
  * ```ts
  * import { Either, Schema } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Procedures: how things are done, and how often each way worked.
+ * Procedures: steps to do something, with counts of how often they were executed and how often they succeeded.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,6 @@
 /**
- * Renders memory as text for a model: escaped, fenced as data, with provenance, within a budget, and marked as injected.
+ * Formats memories as text for a model: escaped, in a block that says that it is data, with the source of each memory, and within a budget
+ * of tokens. `strip` removes the block from a text.
  *
  * ```ts
  * import { Effect } from "effect"

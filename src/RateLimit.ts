@@ -1,6 +1,6 @@
 /**
- * The write limit: counts the write attempts of each run and turn, and refuses those above the limit. `MemoryService.layer` installs
- * it from the spec; a plugin of your own under the same id replaces it.
+ * The write limit: counts the write attempts of each run and turn, and refuses those above the limit. `MemoryService.layer` adds this
+ * plugin with the limit of its spec; a plugin of your own with the same id replaces it.
  *
  * ```ts
  * import { Effect } from "effect"

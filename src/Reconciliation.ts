@@ -1,6 +1,6 @@
 /**
  * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
- * mutations. Pure. The model is shown temporary ids, never those of records.
+ * mutations. Pure. A prompt contains temporary ids of memories, never those of records.
  *
  * ```ts
  * import { Reconciliation } from "effect-memory"

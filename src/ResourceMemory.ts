@@ -1,5 +1,5 @@
 /**
- * Resources: pointers to files, pages and other things that lie outside memory.
+ * Resources: records that point to files, pages and other things outside the store.
  *
  * ```ts
  * import { Effect } from "effect"

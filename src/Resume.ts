@@ -1,5 +1,6 @@
 /**
- * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the fields that may have changed.
+ * Checkpoints of runs. A run resumes only if its spec, the settings with which it began, is unchanged, or if `accept` names the changed
+ * fields.
  *
  * ```ts
  * import { Effect } from "effect"

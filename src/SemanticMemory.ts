@@ -1,5 +1,5 @@
 /**
- * Facts as subject, predicate and object. They share the kind `semantic` with facts that are plain sentences.
+ * Facts as subject, predicate and object. They have the kind `semantic`, as facts that are plain sentences do.
  *
  * ```ts
  * import { Effect } from "effect"

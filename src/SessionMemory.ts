@@ -1,5 +1,6 @@
 /**
- * Learnings of work sessions. A session is a resource: closing its scope ends it, and `end` does so with a summary.
+ * Learnings: what an agent learned in a work session. A session is a resource of Effect: closing its scope ends it, `end` also stores a
+ * summary.
  *
  * ```ts
  * import { Effect } from "effect"

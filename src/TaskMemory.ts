@@ -1,5 +1,6 @@
 /**
- * Task episodes: what was tried, and how it went. They share the kind `episodic` with the turns and events of conversations.
+ * Episodes about tasks: what was tried, and what the outcome was. They have the kind `episodic`, as the turns and events of conversations
+ * do.
  *
  * ```ts
  * import { Effect } from "effect"

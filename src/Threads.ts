@@ -1,5 +1,5 @@
 /**
- * The messages of conversations, kept in the store, so that a chat goes on after a restart.
+ * The messages of conversations, stored so that a chat can continue after a restart.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Records of one kind as a service, with typed `data`. Most kinds of the library are built on it; custom kinds can be, too.
+ * A service for the records of one kind, with typed `data`. Most kinds of this library are built on it; custom kinds can be, too.
  *
  * ```ts
  * import { Effect, Schema } from "effect"

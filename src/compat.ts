@@ -1,6 +1,6 @@
 /**
- * Adapters that implement the memory interfaces of five other systems, under their own names, on this library. They let a program migrate
- * one call at a time; new code does not need them.
+ * Adapters, built on this library, with the memory interfaces of five other systems and their names. With them, a program can migrate one
+ * call at a time; new code does not need them.
  */
 /** The interface of drover's `@drover/memory`. */
 export * as Drover from "./compat/Drover.ts"
@@ -12,5 +12,5 @@ export * as Deuz from "./compat/Deuz.ts"
 export * as Molroo from "./compat/Molroo.ts"
 /** The interfaces of the memories of nexus-agents. */
 export * as Nexus from "./compat/Nexus.ts"
-/** The function by which an adapter runs effects as promises. */
+/** The type of the function by which an adapter runs Effects as promises. */
 export type { Run } from "./compat/Promises.ts"

@@ -1,22 +1,22 @@
 /**
- * The public modules, in strata from top to bottom. Each is a list of names: a module of its own that holds no code, so that what
- * is public is listed here and nowhere else. Folders beside it are internal.
+ * The public modules of the library, from the memories themselves to the harness. Each exported module is a list of names without code, so
+ * that what is public is listed here and nowhere else. The folders of `src` are internal.
  */
 
 // Memories
-/** The record in which every memory is stored; drafts and patches. */
+/** The record in which every memory is stored, with its drafts and patches. */
 export * as MemoryRecord from "./MemoryRecord.ts"
 /** Ids of records: ULIDs, generated or derived from a text. */
 export * as MemoryId from "./MemoryId.ts"
-/** The scope of a record: the user, agent, run, session or actor that it belongs to. */
+/** The scope of a record: the user, agent, run, session or actor to whom it belongs. */
 export * as MemoryScope from "./MemoryScope.ts"
-/** The viewer of a call: the user, agent, run, session or actor on whose behalf it is made. */
+/** The viewer of a call: the user, agent, run, session or actor for whom it is made. */
 export * as Viewer from "./Viewer.ts"
-/** Kinds of memory. A kind defines how its records are validated, deduplicated, ranked and capped. */
+/** Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many are kept. */
 export * as MemoryKind from "./MemoryKind.ts"
 /** Schemas of a record's field `data`, one for each kind. */
 export * as Payload from "./Payload.ts"
-/** A mutation describes one change of a store as data. */
+/** One change of a store, as data. */
 export * as MemoryMutation from "./MemoryMutation.ts"
 /** Filters, queries, hits and pages of records. */
 export * as MemoryFilter from "./MemoryFilter.ts"
@@ -29,20 +29,20 @@ export * as Message from "./Message.ts"
 /** SHA-256 of text. */
 export * as Digest from "./Digest.ts"
 
-// Ranking; all of it is in `effect-memory/ranking`
-/** Turn stored texts and queries into terms. */
+// Ranking; the subpath `effect-memory/ranking` exports all of it
+/** One tokenizer for the texts of records, and one for queries. */
 export * as Analyzer from "./Analyzer.ts"
 /** Splits text into terms. */
 export * as Tokenizer from "./Tokenizer.ts"
-/** Lexical relevance by Okapi BM25. */
+/** Scores texts by the words that they share with a query: Okapi BM25. */
 export * as Bm25 from "./Bm25.ts"
 /** Exact vector search by cosine. */
 export * as VectorIndex from "./VectorIndex.ts"
 /** Scores the hits of a search by relevance, recency, importance, confidence and emotion. */
 export * as Scorer from "./Scorer.ts"
 
-// Services of the harness
-/** The harness's language model. */
+// Services that the harness, the program that runs the agent, provides
+/** The language model that the harness provides. */
 export * as Completion from "./Completion.ts"
 /** Converts texts into vectors. */
 export * as Embedder from "./Embedder.ts"
@@ -50,91 +50,91 @@ export * as Embedder from "./Embedder.ts"
 export * as Redaction from "./Redaction.ts"
 /** Tools as data, independent of any AI library. */
 export * as MemoryTool from "./MemoryTool.ts"
-/** Plugins that are told of turns and sessions, and may deny tool calls. */
+/** Plugins that handle the start and end of turns and sessions, and may deny tool calls. */
 export * as HarnessPlugin from "./HarnessPlugin.ts"
 
 // Stores
-/** The store of records. */
+/** The store of records: the service by which all others read and write them. */
 export * as MemoryStore from "./MemoryStore.ts"
-/** The engine of a store, for a database of your own. */
+/** The contract of a store's backend, for a store in a database of your own. */
 export * as Engine from "./Engine.ts"
-/** A store of one `.md` file per record, to be read, edited and put under git. */
+/** A store with one `.md` file per record, which people can read, edit and put under git. */
 export * as Markdown from "./Markdown.ts"
-/** A store of several member stores. */
+/** Several stores, combined into one. */
 export * as Federated from "./Federated.ts"
-/** A branch over a store: reads through it, and keeps writes to itself until `commit`. */
+/** A branch of a store: reads the base store, and keeps all writes in the branch until `commit`. */
 export * as Overlay from "./Overlay.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
 
 // Kinds of memory
-/** Makes a typed service of a kind. */
+/** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Episodes: events and their emotion, around each turn of a chat. */
+/** Events and the emotions felt with them, stored and searched around each turn of a chat. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"
-/** Finds the records of any kind that matter most now. */
+/** Ranks records of any kind by recency, importance and relevance. */
 export * as AdaptiveMemory from "./AdaptiveMemory.ts"
-/** Notes that are linked to their neighbours (A-MEM). */
+/** Notes, with suggested links to related notes (A-MEM). */
 export * as AgenticMemory from "./AgenticMemory.ts"
-/** Learnings of a session. */
+/** Learnings: what an agent learned in a session. */
 export * as SessionMemory from "./SessionMemory.ts"
 /** Values by key in a namespace. */
 export * as KeyValueMemory from "./KeyValueMemory.ts"
-/** The identity of an agent. */
+/** The identity of an agent: one record, whose body is the system prompt. */
 export * as CoreMemory from "./CoreMemory.ts"
-/** Tasks and their outcomes. */
+/** Tasks that an agent tried, with their outcomes. */
 export * as TaskMemory from "./TaskMemory.ts"
-/** Facts as subject, predicate, object. */
+/** Facts as subject, predicate and object. */
 export * as SemanticMemory from "./SemanticMemory.ts"
-/** Procedures and their success rates. */
+/** Procedures, with their success rates. */
 export * as ProceduralMemory from "./ProceduralMemory.ts"
-/** Pointers to files, URLs, APIs and databases. */
+/** Records that point to files, URLs, APIs and databases. */
 export * as ResourceMemory from "./ResourceMemory.ts"
 /** Insights, decisions and patterns. */
 export * as KnowledgeVault from "./KnowledgeVault.ts"
-/** Beliefs, their confidence, and the audit of their changes. */
+/** Beliefs, with their confidence and a list of their changes. */
 export * as BeliefMemory from "./BeliefMemory.ts"
 
-// Pipeline
+// Pipeline from conversations to memories
 /** Extracts facts from a conversation. */
 export * as Extraction from "./Extraction.ts"
-/** Compares facts with related records and proposes mutations. */
+/** Compares facts with related records, and proposes mutations. */
 export * as Reconciliation from "./Reconciliation.ts"
-/** Turns a conversation into memories, and can undo that. */
+/** Makes memories from a conversation, and can undo that. */
 export * as MemoryPipeline from "./MemoryPipeline.ts"
 
-// Harness
+// Services for agents
 /** The memory service that a harness provides to its agents. */
 export * as MemoryService from "./MemoryService.ts"
-/** Automatic memory over named stores. */
+/** Automatic memory over several named stores. */
 export * as MemoryManager from "./MemoryManager.ts"
-/** The messages of conversations, so that a chat goes on after a restart. */
+/** The messages of conversations, stored so that a chat can continue after a restart. */
 export * as Threads from "./Threads.ts"
-/** The specification of an agent's memory, written by its author. */
+/** The settings of an agent's memory, which its author writes. */
 export * as MemorySpec from "./MemorySpec.ts"
-/** Resumes a run under the spec that it began with, or under changes that the caller allows. */
+/** Checkpoints of runs. A run resumes only with the settings with which it began, or with changes that the caller accepts. */
 export * as Resume from "./Resume.ts"
-/** Events of memory, for the harness to show, log and count. */
+/** Events about memory, for the harness to show, log and count. */
 export * as MemoryEvents from "./MemoryEvents.ts"
-/** Keeps kinds within their caps. */
+/** Forgets the records beyond the caps of their kinds. */
 export * as Retention from "./Retention.ts"
-/** Decides when a conversation is read for memories. */
+/** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
-/** A queue of messages to extract memories from; each is read once, even after a crash. */
+/** A queue of messages to extract memories from. Each message is extracted once, even after a crash. */
 export * as Outbox from "./Outbox.ts"
-/** Limits write attempts per run and turn. */
+/** Limits the write attempts of each run and turn. */
 export * as RateLimit from "./RateLimit.ts"
-/** Instruction files such as AGENTS.md, from the root of the tree down to the agent's folder. */
+/** Instruction files such as AGENTS.md, from the root of a tree down to the agent's directory. */
 export * as InstructionFiles from "./InstructionFiles.ts"
 /** Formats memories as text for a model. */
 export * as PromptBlock from "./PromptBlock.ts"
 
-// Tools; see `effect-memory/ai`, too
+// Tools for models; the subpath `effect-memory/ai` exports more
 /** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./MemoryTools.ts"
 
 // Copies
-/** Copies all records of a store into another one, and verifies them. */
+/** Copies all records of a store into another one, and verifies the copies. */
 export * as Copy from "./Copy.ts"

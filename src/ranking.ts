@@ -1,8 +1,8 @@
 /**
- * The subpath `effect-memory/ranking`: search and ranking as a library of its own, with analyzers, an index by words and by vectors,
- * scores, fusion and near-duplicates. `MemoryIndex` holds `MemoryRecord`s; the other modules take plain texts and numbers.
+ * The subpath `effect-memory/ranking`: search and ranking as a library, with analyzers, an index by words and by vectors, scores, fusion of
+ * rankings, and near-duplicates. `MemoryIndex` indexes `MemoryRecord`s; the other modules work on plain texts and numbers.
  */
-/** The tokenizers of stored texts and of queries. */
+/** One tokenizer for the texts of records, and one for queries. */
 export * as Analyzer from "./ranking/Analyzer.ts"
 /** Lexical relevance by Okapi BM25. */
 export * as Bm25 from "./ranking/Bm25.ts"

@@ -1,3 +1,3 @@
 /** The subpath `effect-memory/sqlite`: a store in one SQLite file. */
-/** The store in a SQLite file; its options and an example are in the module that this re-exports. */
+/** The store in a SQLite file. Its own module has the options and an example. */
 export * as Sqlite from "./storage/MemoryStore/Sqlite.ts"

@@ -1,7 +1,7 @@
 /** The subpath `effect-memory/tools`: memory for agents that call a model's API directly, without an AI library. */
-/** The file commands of Anthropic's memory tool; their module documents them. */
+/** The file commands of Anthropic's memory tool. Their own module documents them. */
 export * as MemoryFileCommands from "./agent/MemoryFileCommands.ts"
-/** Tool definitions for the APIs of models; their module documents them. */
+/** Tool definitions for the APIs of models. Their own module documents them. */
 export * as ToolDefinition from "./agent/ToolDefinition.ts"
-/** The memory tools that the index exports too, and their declarations. */
+/** The memory tools, which the index exports, too, with the declarations of these tools. */
 export * as MemoryTools from "./agent/MemoryTools.ts"

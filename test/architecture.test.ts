@@ -59,11 +59,11 @@ const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
   assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
 
 describe("the architecture of src", () => {
-  it("has every module except the public face in a stratum", () => {
+  it("every module except the public modules is in a stratum, a folder of the list", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("has at most 153 modules, not counting those of testing, compat, mcp, cli, transfer, inspector and optional peers", () => {
+  it("the number of modules is at most 153, without those of testing, compat, mcp, cli, transfer, inspector and optional peers", () => {
     const aside =
       /^testing\/|^compat\/|^mcp\/|^cli\/|^transfer\/|^inspector\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     const others = Object.values(conditional).flatMap((variants) => variants.slice(1))
@@ -71,14 +71,14 @@ describe("the architecture of src", () => {
     assert.isAtMost(counted.length, 153)
   })
 
-  it("lets imports point only to strata above", () => {
+  it("imports point only to strata above", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
       assert.deepStrictEqual(below, [], file)
     }
   })
 
-  it("has no import cycles, type imports included, except between a module and its own parts", () => {
+  it("import cycles, including those of type imports, exist only between a module and its own parts", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -95,7 +95,7 @@ describe("the architecture of src", () => {
     )
   })
 
-  it("takes time and randomness from Effect only", () => {
+  it("time and randomness come from Effect only", () => {
     forbid(/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/)
     forbid(/\bMath\.random\b|\brandomUUID\b|\bcrypto\.random/)
     forbid(/\bgetRandomValues\b/, ["domain/internal/HashPortable.ts"])
@@ -105,7 +105,7 @@ describe("the architecture of src", () => {
     forbid(/\bsetImmediate\b/, ["host/EventLoop.ts"])
   })
 
-  it("imports modules of Node only in the files that are listed with them", () => {
+  it("modules of Node are imported only in the files that are listed with them", () => {
     const knows = new Map([
       ["domain/internal/HashNode.ts", ["node:crypto"]],
       [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]],
@@ -119,7 +119,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("imports declared packages only: dependencies and peers, in the command development dependencies, in testing vitest", () => {
+  it("only declared packages are imported: dependencies and peers, development ones in the command, vitest in testing", () => {
     const { dependencies, devDependencies, peerDependencies } = JSON.parse(
       readFileSync(join(root, "package.json"), "utf8")
     )
@@ -134,7 +134,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("imports optional peers only in modules that the index does not reach", () => {
+  it("optional peers are imported only in modules that the index does not load", () => {
     const { peerDependenciesMeta } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     const optional = Object.keys(peerDependenciesMeta).filter((peer) => !peer.endsWith("vitest"))
     const reached = new Set(["index.ts"])
@@ -144,12 +144,12 @@ describe("the architecture of src", () => {
     assert.isAbove(files.filter((file) => specifiers(file).some(isOptional)).length, 0)
   })
 
-  it("imports the SDK of MCP in one file", () => {
+  it("the SDK of MCP is imported in one file", () => {
     const isSdk = (specifier: string) => specifier.startsWith("@modelcontextprotocol/")
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("runs effects only in the command, and has no swallowed failures, stubs or `any`", () => {
+  it("effects are run only in the command, and no failure is swallowed, no stub and no `any` is in the code", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
     // except in the module that logs a plugin's defect, and in the command, which prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
@@ -157,7 +157,7 @@ describe("the architecture of src", () => {
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's data has the type of its Schema
   })
 
-  it("imports namespaces of Effect, and its own files with .ts", () => {
+  it("modules of Effect are imported as namespaces, and the package's own files with .ts", () => {
     for (const file of files) {
       for (const specifier of specifiers(file)) {
         if (specifier.startsWith(".")) assert.isTrue(specifier.endsWith(".ts"), `${file}: ${specifier}`)
@@ -166,7 +166,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("has no file of more than 400 lines", () => {
+  it("no file has more than 400 lines", () => {
     assert.deepStrictEqual(files.filter((file) => textOf(file).split("\n").length - 1 > 400), [])
   })
 
@@ -178,13 +178,13 @@ describe("the architecture of src", () => {
     ([, name, file]) => ({ name: name!, file: file! })
   )
 
-  it("has as its face the package's entry points and the modules that the index lists, each once under its name", () => {
+  it("the public modules are the package's entry points and the modules that the index lists, each once under its name", () => {
     for (const { file, name } of listed) assert.strictEqual(file, `${name}.ts`)
     const face = [...subpaths.filter((file) => !file.includes("/")), ...listed.map(({ file }) => file)].sort()
     assert.deepStrictEqual(face, entries)
   })
 
-  it("has no code in modules of the face, which no stratum imports", () => {
+  it("public modules contain no code, and no stratum imports them", () => {
     for (const file of entries) {
       const code = codeOf(file).replace(/^export (?:type )?(?:\{[^}]*\}|\* as \w+) from "[^"]+"$/gm, "")
       assert.strictEqual(code.trim(), "", file)
@@ -195,14 +195,14 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("has modules of the index that export names of one module of a stratum", () => {
+  it("each module of the index exports names of modules of one stratum", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
     }
   })
 
-  it("has an index of at most 60 modules and 200 names", () => {
+  it("the index has at most 60 modules and 200 names", () => {
     const names = listed.flatMap(({ file }) =>
       Array.from(codeOf(file).matchAll(/^export \{([^}]*)\}/gm), ([, names]) => names!.split(",")).flat()
     )
@@ -210,7 +210,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("has a comment on each module of the index, which lists them in the order of the strata", () => {
+  it("each module of the index has a comment there, and the index lists them in the order of the strata", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
@@ -221,12 +221,12 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(levels, levels.slice().sort((a, b) => a - b))
   })
 
-  it("has a comment at the head of every module", () => {
+  it("every module has a comment at its head", () => {
     const silent = files.filter((file) => !/^(?:#!.*\n)?\/\*\*/.test(textOf(file)))
     assert.deepStrictEqual(silent, [])
   })
 
-  it("contains, like all committed files, no path of a developer's machine", () => {
+  it("no committed file contains a path of a developer's machine", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

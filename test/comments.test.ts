@@ -28,7 +28,7 @@ const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined 
 }
 
 describe("titles of tests and laws", () => {
-  it("begin with their subject, not with a preposition or relative word", () => {
+  it("every title begins with its subject, not with a preposition or relative word", () => {
     const root = join(src, "..")
     const isOfTests = (file: string) => /^(?:test|src\/testing)\/(?!\.fences).*\.ts$/.test(file)
     const all = ["test", "src/testing"].flatMap((folder) =>
@@ -50,7 +50,7 @@ describe("titles of tests and laws", () => {
 })
 
 describe("comments in src", () => {
-  it("begin with their subject, not with a preposition or relative word", () => {
+  it("every comment begins with its subject, not with a preposition or relative word", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) => {
@@ -61,7 +61,7 @@ describe("comments in src", () => {
     assert.deepStrictEqual(found, [])
   })
 
-  it("are above every exported name", () => {
+  it("every exported name has a comment above it", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) =>

@@ -49,11 +49,11 @@ const listed = (heading: string): ReadonlyArray<string> =>
   ).flatMap((cell) => Array.from(cell.matchAll(/`([^`]+)`/g), ([, name]) => name!))
 
 describe("README.md", () => {
-  it("has at most 250 lines", () => {
+  it("README.md has at most 250 lines", () => {
     assert.isAtMost(text("README.md").split("\n").length - 1, 250)
   })
 
-  it("links to every page of docs", () => {
+  it("README.md links to every page of docs", () => {
     for (const page of docs) assert.include(text("README.md"), `](${page})`)
   })
 })
@@ -78,7 +78,7 @@ describe("the documentation pages", () => {
 })
 
 describe("docs/observability.md", () => {
-  it("lists every metric in src and no other", () => {
+  it("every metric in src is listed, and no other", () => {
     const made = sources.flatMap((source) =>
       Array.from(source.matchAll(/\b(?:counter|gauge|timer)\("(memory_\w+)"/g), ([, name]) => name!)
     )
@@ -86,7 +86,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(rows.toSorted(), made.toSorted())
   })
 
-  it("lists every event and no other", () => {
+  it("every event is listed, and no other", () => {
     const tags = Array.from(
       text("src/harness/MemoryEvents.ts").matchAll(/\bTaggedStruct\("(memory_\w+)"/g),
       ([, name]) => name!
@@ -94,7 +94,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
   })
 
-  it("lists the spans of every module that has any, and of every store", () => {
+  it("the spans of every module that has any, and of every store, are listed", () => {
     const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
     const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
     const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))

@@ -1,6 +1,6 @@
 /**
- * SHA-256, HMAC signatures, secret bytes and canonical JSON. `#hash` is node:crypto under Node, Bun and Deno, and plain JavaScript
- * elsewhere (package.json, `imports`).
+ * SHA-256, HMAC signatures, secret bytes and canonical JSON. The field `imports` of package.json maps `#hash` to node:crypto in Node, Bun
+ * and Deno, and to plain JavaScript elsewhere.
  */
 import * as Hash from "#hash"
 
@@ -13,14 +13,14 @@ export const sha256Bytes = (text: string): Uint8Array => Hash.sha256Bytes(text)
 /** Returns the HMAC-SHA-256 (RFC 2104) as hex digits: a signature that only a holder of `key` can make. */
 export const sign = (key: string, text: string | Uint8Array): string => Hash.sign(key, text)
 
-/** Computes the signature of content that arrives in parts. */
+/** Computes the signature of content that is passed in several parts. */
 export interface Signer {
   readonly add: (bytes: Uint8Array) => void
-  /** Returns the signature of everything that was added, as `sign` would. Call it once. */
+  /** Returns the signature of all added bytes, which equals that of `sign`. Call it once. */
   readonly end: () => string
 }
 
-/** Makes a signer, with which long content can be signed with pauses between its parts. */
+/** Makes a signer. With it, a caller can sign long content part by part, and let other fibers run in between. */
 export const signer = (key: string): Signer => Hash.signer(key)
 
 /** Draws `length` bytes from the operating system's cryptographic generator. For `SecureRandom` only. */
@@ -35,7 +35,7 @@ export const defaultHashFn: (text: string) => string = sha256
 const sorted = (json: unknown): unknown => {
   if (Array.isArray(json)) return json.map(sorted)
   if (typeof json !== "object" || json === null) return json
-  // fromEntries, since an assignment to the key "__proto__" would set the prototype
+  // the assignment `object["__proto__"] = value` would set the prototype; `fromEntries` adds a key
   return Object.fromEntries(
     Object.entries(json).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [key, sorted(value)])
   )

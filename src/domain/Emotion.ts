@@ -1,4 +1,4 @@
-/** Emotion as numbers: an affect has three dimensions (valence, arousal, dominance: VAD), an appraisal of an event has nine. */
+/** Emotion as numbers. An affect has three dimensions: valence, arousal, dominance (VAD). An appraisal, which rates an event, has nine. */
 import * as Schema from "effect/Schema"
 
 const Signed = Schema.Number.pipe(Schema.between(-1, 1))
@@ -77,7 +77,7 @@ export const clampVAD = ({ A, D, V }: Partial<Record<keyof VAD, number | undefin
   D: into(0, D, neutral.D)
 })
 
-/** Clamps a number to `min`..1. Returns `otherwise` for an absent value or NaN. */
+/** Clamps a number to `min`..1. Returns `otherwise` if the value is `undefined` or NaN. */
 const into = (min: number, value: number | undefined, otherwise: number): number =>
   value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 

@@ -11,8 +11,8 @@
  */
 
 /**
- * Returns the first 4,096 outermost objects and arrays of the text, in order. Accepts a comma before a closing bracket and line
- * breaks in strings. If the text or its fence ends within a value, the complete members and items of that value are kept; a value
+ * Returns the outermost objects and arrays of the text, in order, at most the first 4,096. Accepts a comma before a closing bracket, and
+ * line breaks in strings. If the text or its fence ends within a value, the complete members and items of that value are returned; a value
  * without any is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // a bracket that was open when parsing failed would fail again: remembering these keeps the time linear
+    // parsing that failed would fail again from each bracket that was open then; skipping these brackets keeps the time linear
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1
@@ -35,14 +35,14 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
-/** Largest number of values that are returned. The longest accepted answer could hold 131,072 times `[]`. */
+/** Largest number of values that are returned, since the longest accepted answer could contain `[]` 131,072 times. */
 const most = 4_096
 const openArray = 91
 const openObject = 123
 const closeObject = 125
 const quote = 34
 
-/** Whether a key or a closing brace follows the brace at `at`. Cheaply rejects most braces of prose. */
+/** Whether a key or a closing brace follows the brace at index `at`. Most braces of prose are rejected by this, at little cost. */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
   return next === quote || next === closeObject
@@ -64,9 +64,9 @@ interface Frame {
   expects: "key" | "colon" | "item" | "comma"
 }
 
-/** Largest depth of nesting. Deeper values could overflow the stack of the code that uses them. */
+/** Largest depth of nesting. Code that walks deeper values by recursion could overflow its stack. */
 const deepest = 100
-/** The `keys` of every array frame; never written to. */
+/** The `keys` of every frame of an array, which has no keys. Nothing is added to it. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -143,7 +143,7 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/** Returns the value of a closed frame. Drops a key without a value. Uses `fromEntries`, so that `__proto__` is an ordinary key. */
+/** Returns the value of a closed frame, without a key that has no value. `fromEntries` makes `__proto__` an ordinary key. */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 
@@ -162,7 +162,7 @@ const wordAt = (text: string, at: number): string => {
 }
 const word = /[\w.+-]*/y
 
-/** Returns the index of the closing quote, if there is one. */
+/** Returns the index of the quote that closes the string; `undefined` if there is none. */
 const endOfString = (text: string, start: number): number | undefined => {
   for (let at = start + 1; at < text.length; at++) {
     const char = text.charCodeAt(at)

@@ -1,6 +1,6 @@
 /**
- * `MemoryError` is the only error type of this library: `op` names the operation that failed, `reason` says why. Catch its tag
- * to handle every failure, or use `catchReason` to handle one reason. Its `cause` is for logs and never encoded.
+ * `MemoryError` is the only error type of this library: `op` names the operation that failed, `reason` says why. Catch its tag to handle
+ * every failure, or use `catchReason` to handle one reason. Its `cause` is for logs and is never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -49,11 +49,11 @@ export type Reason = typeof Reason.Type
 export interface Details {
   /** The revision that was expected, and the one that the record has; `actual` is 0 if there is no record. */
   readonly conflict: { readonly expected: number; readonly actual: number }
-  /** Milliseconds until a retry may succeed; null if it may succeed in the agent's next turn only. */
+  /** Milliseconds until a retry may succeed; null if no retry can succeed before the agent's next turn. */
   readonly rate_limited: { readonly retryAfter: number | null }
   /** Location of the corrupt data: a path relative to the store's folder, or a table and key. */
   readonly corrupt: { readonly location: string }
-  /** Every violation that was found, not the first only. */
+  /** All violations that were found, not only the first. */
   readonly invalid_draft: { readonly issues: readonly [string, ...Array<string>] }
 }
 /** The detail of an error with the reason `R`; `undefined` if the reason has none. */
@@ -88,12 +88,12 @@ export interface For<R extends Reason> extends MemoryError {
   readonly detail: DetailOf<R>
 }
 
-/** The fields from which `make` makes an error; `detail` is required if the reason has one. */
+/** The input of `make`; `detail` is required if the reason has one. */
 export type ErrorFields<R extends Reason> =
   & { readonly op: string; readonly message: string; readonly id?: MemoryId | undefined; readonly cause?: unknown }
   & (R extends keyof Details ? { readonly detail: DetailOf<R> } : unknown)
 
-/** Makes an error. Its `cause` is not enumerable, so no encoder or printer shows it. */
+/** Makes an error. Its property `cause` is not enumerable, so no encoder or printer shows it. */
 export const make = <const R extends Reason>(reason: R, fields: ErrorFields<NoInfer<R>>): For<R> => {
   const { cause, ...rest } = fields
   const error = new MemoryError({ ...rest, reason })
@@ -109,7 +109,7 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
-/** Largest number of retries: more than a record has concurrent writers, each of which can cause one conflict. */
+/** Largest number of retries. Each concurrent writer of a record can cause one conflict, and a record has fewer than 1,000 of them. */
 const attempts = 1_000
 
 /**
@@ -126,7 +126,9 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
     Effect.retry({ times: attempts, while: ({ reason }) => reason === "conflict" })
   )
 
-/** Turns a defect into `unavailable`, so that one crashing part does not take its siblings down. Keeps the defect as `cause`. */
+/**
+ * Turns a defect into `unavailable`, so that the crash of one store or model does not end the whole operation. Keeps the defect as `cause`.
+ */
 export const defectToUnavailable =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
     Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))

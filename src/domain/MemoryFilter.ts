@@ -1,4 +1,4 @@
-/** Filters select records to list, queries select and rank records to search; `Page` and `SearchResult` are their results. */
+/** Filters select the records of a list. Queries select and rank the records of a search. `Page` and `SearchResult` are the results. */
 import * as Schema from "effect/Schema"
 import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "./Payload.ts"
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
-/** Schema of a condition on the value at a path. `gte` and `lt` hold only for a value of the same type as the bound. */
+/** Schema of a condition on the value at a path in a record. `gte` and `lt` are false for a value of another type than the bound. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
@@ -38,18 +38,18 @@ export const BeliefQuery = Schema.Struct({
   subject: Schema.optional(Schema.String),
   predicate: Schema.optional(Schema.String),
   domain: Schema.optional(Schema.String),
-  /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` gives the numbers of the named levels. */
+  /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the numbers of the named levels. */
   minConfidence: Schema.optional(Unit),
   /** Whether beliefs that were superseded or have ceased to be true are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
-  /** Field to order by: confidence, time of creation or time of the last change. Default `confidence`; ties are newest first. */
+  /** Field to order by: confidence, time of creation or time of the last change. Default `confidence`. Equal values: newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
   /** Direction of the order. Default `desc`: the most confident, or the newest, first. */
   order: Schema.optional(Schema.Literal("asc", "desc")),
   /** Most beliefs to return, 1..1,000. Default: all. */
   limit: Schema.optional(Limit)
 })
-/** Conditions that a belief must meet, all of them, and the order and number of the results. */
+/** Conditions that a belief must meet, all of them, with the order and the largest number of the results. */
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
@@ -64,9 +64,9 @@ const filter = {
   minImportance: Schema.optional(Unit),
   /** Highest trust number (least trusted) that a record may have. Default 3: every record passes. */
   maxTrust: Schema.optional(Trust),
-  /** Time at which a record must be true, epoch ms: from its `validAt` until before its `invalidAt`. Default now. */
+  /** Time at which a record must be true, epoch ms: from its `validAt` on and before its `invalidAt`. Default now. */
   asOf: Schema.optional(Millis),
-  /** Whether records that ceased to be true before that time pass, too. Default false. */
+  /** Whether records pass that ceased to be true before `asOf`. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
    * Conditions by path: keys joined by dots, of which the first is `data`, `metadata` or `scope`. All conditions must hold.
@@ -79,7 +79,7 @@ const filter = {
   limit: Schema.optional(Limit)
 }
 
-/** Schema of an opaque cursor of a list. Valid for the same viewer and filter only. */
+/** Schema of the opaque cursor with which a caller asks for the next page of a list. Valid for the same viewer and filter only. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
 /** Schema of a filter: a record must satisfy all of its fields. Results are in the order of `MemoryRecord.byRecency`. */
@@ -96,29 +96,34 @@ export const MemoryFilter = Schema.Struct({
 /** A filter, as its schema decodes it. */
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** Schema of a weight, 0..1,000,000; 0 switches the weighted part off. */
+/** Schema of a weight, 0..1,000,000. A part with weight 0 does not count. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
-/** Schema of the weights of the parts of a score, relative to one another. Parts whose default is not stated have weight 0. */
+/** Schema of the weights of the parts of a score, relative to each other. A part for which no default is stated has weight 0. */
 export const Weights = Schema.partial(Schema.Struct({
   /** Weight of the match by words. Default 1. */
   lexical: Weight,
-  /** Weight of the match by vectors. Default: the embedding's `weight`, else .4. */
+  /** Weight of the match by vectors. Default: the `weight` of the query's embedding, else .4. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** Weight of the neighbouring messages of a record and of its session. Default 1; no effect on records without a session. */
+  /** Weight of the scores of the messages next to a record and of its session. Default 1. Not used for records without a session. */
   conversation: Weight,
-  /** Weight of all signals of the ranker besides words: conversation, speaker, times, form of the text. Default 1; 0: BM25 alone. */
+  /**
+   * Weight of all features that the ranker uses besides words: conversation, speaker, times, form of the text. Default 1. With 0, BM25
+   * ranks.
+   */
   ranker: Weight,
-  /** Weight of links in `GraphMemory.search`. Default 1; a store's own search follows no links. */
+  /** Weight of the links that `GraphMemory.search` follows. Default 1. A store's own search follows no links. */
   graph: Weight,
   emotion: Weight
 }))
 /** Weights, as their schema decodes them. */
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
-/** Schema of a vector: finite numbers, at least one. Checks them in a loop, since Schema's parser per number costs more than a search. */
+/**
+ * Schema of a vector: finite numbers, at least one. A loop checks them, since parsing each number by Schema costs more than a whole search.
+ */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
     if (!Array.isArray(input)) return false
@@ -135,7 +140,7 @@ const Vector = Schema.declare(
 export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
-  /** Cosine at or below which a record is not found by vector, 0 to below 1; `hybrid` counts cosines from it. Default 0. */
+  /** Cosine that a record must exceed to be found by vector, 0 to below 1. Default 0. `hybrid` subtracts it from the cosines. */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
   /** Weight of the match by vectors, if the query's `weights.vector` is absent. Default .4. */
   weight: Schema.optional(Weight)
@@ -154,15 +159,18 @@ export const MemoryQuery = Schema.Struct({
   /** Lowest normalised score of a hit, 0..1, inclusive. */
   minScore: Schema.optional(Unit),
   weights: Schema.optional(Weights),
-  /** Affect that the affect of records is compared with; used if `weights.emotion` > 0. */
+  /** Affect with which the affect of each record is compared, if `weights.emotion` is above 0. */
   emotion: Schema.optional(VAD),
-  /** Most tokens of all hits together, at four characters each. Hits that exceed it are left out, after `limit` is applied. */
+  /**
+   * Largest number of tokens of all hits together, at four characters per token. `limit` is applied first; then hits beyond it are left
+   * out.
+   */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Whether a hit that nearly repeats a better one is left out, and counted in `leftOut.folded`. Default true. */
+  /** Whether a hit that nearly repeats a better one is left out; `leftOut.folded` counts such hits. Default true. */
   fold: Schema.optional(Schema.Boolean),
-  /** Whether each hit carries its `explanation`. Default false. */
+  /** Whether each hit has an `explanation`. Default false. */
   explain: Schema.optional(Schema.Boolean),
-  /** Whether the result carries its `confidence`. Default false. */
+  /** Whether the result has a `confidence`. Default false. */
   confidence: Schema.optional(Schema.Boolean)
 })
 /** A query, as its schema decodes it. */
@@ -173,25 +181,28 @@ export const Hit = Schema.Struct({
   record: MemoryRecord,
   /** Normalised score, 0..1; comparable within one result. */
   score: Unit,
-  /** The passage that fits the query best, of a body of more than 2,000 characters; `start` is its offset in UTF-16 units. */
+  /** The passage that matches the query best, if the body has more than 2,000 characters; `start` is its offset in UTF-16 units. */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
   /** Contribution of each retriever and factor to the score; present if the query has `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
-  /** Name of the member store of a federation that holds the hit; `alsoIn` names other members that hold the record. */
+  /** Name of the member store of a federation that returned the hit. `alsoIn` names the other members that have the same record. */
   store: Schema.optional(Schema.String),
   alsoIn: Schema.optional(Schema.Array(Schema.String))
 })
 /** A hit, as its schema decodes it. */
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 
-/** Returns the text of a hit to show: the passage, if there is one, else the whole body. */
+/** Returns the text of a hit without its summary: the passage, if there is one, else the whole body. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text of a hit that a tool shows: the summary, unless derived from the body, then the passage or the whole body. */
+/** Returns the text of a hit as tools show it: the summary, unless it was derived from the body, then the passage or the whole body. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
-/** Schema of the result of a search: hits, best first (ties: newest first, then by id), and the numbers of hits left out, by cause. */
+/**
+ * Schema of the result of a search: the hits, best first, equal scores newest first, then by id; and the numbers of hits left out, by
+ * cause.
+ */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
   leftOut: Schema.Struct({
@@ -199,21 +210,22 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * `false`: `limit` is a lower bound of the matches beyond the limit. An index reads the records of up to 2,048 matches. If there
-     * are more, and `ids`, `createdAt`, `validAt`, `minImportance`, `where`, or weights with a `minScore` need the record, it reads
-     * the most promising only; hits and scores are as if it had read all. A store that cannot read every match, such as a
-     * database, may also have missed some of the best.
+     * Present if `limit` is only a lower bound of the number of matches beyond the limit. An index reads the records of at most 2,048
+     * matches. If there are more, and the query's `ids`, `createdAt`, `validAt`, `minImportance`, `where`, or its weights with a `minScore`
+     * need the record, the index reads only the matches with the highest possible score; hits and scores are the same as if it had read
+     * all. A store that cannot read every match, such as a database, may also have missed some of the best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
-   * Probability that some record of the store answers the query, 0..1; present if the query has `confidence`. Calibrated on
-   * questions of which half have no answer (docs/retrieval.md). Does not use vectors: absent without a text and in mode `vector`.
+   * Probability that some record of the store answers the query, 0..1; present if the query has `confidence` and a `text`, and its mode is
+   * not `vector`, because the probability is not computed from vectors. Calibrated on questions of which half have no answer
+   * (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
-  /** Number of records that have no vector of the model yet; present if vectors were searched. */
+  /** Number of records that could not be found by vector, because the model has not embedded them yet; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of parts of the search; `leg` names the retriever or the member store that failed. */
+  /** Failures of parts of the search, whose other parts are in the result; `leg` names the retriever or the member store that failed. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -221,10 +233,10 @@ export interface SearchResult extends Omit<Schema.Schema.Type<typeof SearchResul
   readonly hits: ReadonlyArray<Hit>
 }
 
-/** A page of a list, and the cursor of the next page. */
+/** A page of a list: the items, and the cursor of the next page. */
 export interface Page<out A> {
   readonly items: ReadonlyArray<A>
-  /** Absent on the last page. */
+  /** Cursor of the next page; absent on the last page. */
   readonly next?: typeof Cursor.Type | undefined
 }
 /** Makes the schema of a page of items. */
@@ -253,7 +265,7 @@ export const Absence = Schema.Literal(
 /** A reason why a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** Explanations of each reason for people, to be shown after the name of the record. */
+/** Explanation of each reason for people. It is shown after the name of the record, to which its "it" refers. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
@@ -289,15 +301,15 @@ export type Filtered = Pick<
   | "invalidAt"
 >
 
-/** Makes the predicate of a filter. Ignores viewer, expiry, `forgotten`, limit and cursor. For `now` see `absenceIn`. */
+/** Returns the predicate of a filter. It ignores viewer, expiry, `forgotten`, limit and cursor. `now` is as in `absenceIn`. */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
   return (record) => absence(record) === undefined
 }
 
 /**
- * Makes a function that returns why the filter excludes a record, the first reason only. `now` is in epoch ms; `undefined` is for
- * the library itself, which also sees records that are not true now: without `now` and `asOf`, validity is not checked.
+ * Returns a function that returns the first reason why the filter excludes a record, `undefined` if it does not. `now` is in epoch ms. Code
+ * of the library passes `undefined` to see also records that are not true now: without `now` and `asOf`, validity is not checked.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -308,7 +320,7 @@ export const absenceIn = (
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
-    const [root, ...keys] = path.split(".") // split once per filter, since splitting costs more than looking a value up
+    const [root, ...keys] = path.split(".") // split once per filter, since splitting a path costs more than a look-up
     return (record: Filtered) => holds(condition, valueAt(record, root, keys))
   })
   return (record) => {
@@ -327,7 +339,7 @@ export const absenceIn = (
   }
 }
 
-/** Conditions that hold for records whose scope has no id that `scope` lacks. They do not compare the values of ids. @internal */
+/** Returns conditions that are true for a record whose scope has only fields that `scope` has. They do not compare the ids. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
@@ -350,10 +362,10 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
   return typeof value === typeof condition.lt && value! < condition.lt
 }
 
-/** Returns the value at a path. Reads own properties only, since the path is untrusted text. */
+/** Returns the value at a path in a record. Reads own properties only: the path is untrusted, and must not reach a prototype. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
-  // the casts: a scope is JSON, a string or an object of strings
-  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` allows no other root
+  // the cast to `Json`: a scope is a string or an object of strings
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` has no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
     value = (value as JsonObject)[key] // `key` is an index if the value is an array

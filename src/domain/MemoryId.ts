@@ -21,7 +21,9 @@ export type MemoryId = typeof MemoryId.Type
 /** Makes an id from a literal in the code. Throws if it is not a ULID; for text from elsewhere, decode with the schema `MemoryId`. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
-/** Generates a ULID at the clock's time. Not monotonic within a millisecond; a store uses an `IdGenerator`, whose ids always increase. */
+/**
+ * Generates a ULID at the clock's time. Ids of one millisecond do not increase; a store uses an `IdGenerator`, whose ids always increase.
+ */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
@@ -30,7 +32,10 @@ export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined
  */
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
-/** Generates an id greater than the last one. Reads and replaces the last id in one synchronous step: concurrent calls cannot collide. */
+/**
+ * Generates an id greater than `last()`, and passes it to `keep`. Both are called in one synchronous step, so concurrent calls cannot
+ * collide.
+ */
 const mintAbove = (
   last: () => MemoryId | undefined,
   keep: (id: MemoryId) => MemoryId
@@ -57,8 +62,8 @@ const randomPart: Effect.Effect<string> = Effect.randomWith((random) =>
 /**
  * Generates ids that increase within each tenant, also if several stores share the generator.
  *
- * Each tenant has a sequence of its own, which starts at a random number in each millisecond. So the difference between two ids
- * of a tenant does not reveal how much other tenants wrote in between.
+ * The ids of each tenant start at a random number in each millisecond. So the difference between two ids of a tenant does not reveal
+ * how much other tenants wrote in between.
  *
  * @internal
  */
@@ -68,8 +73,8 @@ export interface IdGenerator {
 }
 
 /**
- * Number of tenants whose last id is kept; the least recently used one is dropped first. A tenant that is not kept starts above
- * every id that was dropped, so its ids increase even if the clock goes back.
+ * Number of tenants whose last id is remembered. The tenant that was used least recently is forgotten first. The next id of a forgotten
+ * tenant is greater than every forgotten id, so ids of a tenant increase even if the clock goes back.
  */
 const capacity = 10_000
 
@@ -106,7 +111,7 @@ export class SharedIdGenerator extends Context.Reference<SharedIdGenerator>()("@
   defaultValue: (): IdGenerator | undefined => undefined
 }) {}
 
-/** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. The same text gives the same id everywhere. */
+/** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. The same text has the same id in every store and process. */
 export const stableId = (seed: string): MemoryId => {
   const bytes = sha256Bytes(seed)
   let id = ""
@@ -114,7 +119,10 @@ export const stableId = (seed: string): MemoryId => {
   return unsafe(id)
 }
 
-/** Derives the id of a row of the library from a signature with the secret of its store, so that nobody else can know it. */
+/**
+ * Derives the id of a record that the library writes for itself, from a signature with the store's secret, so that nobody else can compute
+ * it.
+ */
 export const signedId = (purpose: string, signature: string, name: string): MemoryId =>
   stableId(`${purpose}:${signature}:${name}`)
 

@@ -1,4 +1,4 @@
-/** Kinds of memory. A kind defines how its records are validated, deduplicated, ranked and capped. Add your own kinds with `layer`. */
+/** Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many are kept. `layer` adds kinds. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -6,22 +6,26 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
-/** Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A record of an unknown kind is stored unvalidated and ranked as `entry`. */
+/**
+ * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. `data` of a record of an unknown kind is not validated; it is ranked as `entry`.
+ */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
 /** A kind of memory, as stores and rankers use it. Make one with `make`. */
 export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly name: N
   readonly schema: Schema.Schema<A, any>
-  /** Whether a draft that equals a live record of the same scope is not stored again. Default false. */
+  /** Whether a draft that equals a live record of the same scope is dropped. Default false. */
   readonly dedupe: boolean
   /** Importance of a draft that does not set it, 0..1. Default 0.5. */
   readonly importance: number
-  /** Time in which the recency score of a record halves; the score never falls below .1. Infinite: it stays 1. Default 30 days. */
+  /**
+   * Time in which the recency score of a record halves. The score never falls below .1. If infinite, the score stays 1. Default 30 days.
+   */
   readonly halfLife: Duration.Duration
-  /** Largest number of live records per exact scope; the least important, then the oldest, are dropped beyond it. Default: no limit. */
+  /** Largest number of live records per exact scope. Beyond it, the least important, then the oldest, are dropped. Default: no limit. */
   readonly cap: number | undefined
-  /** Whether records of the kind are listed in the memory index that a model is shown. Default true. */
+  /** Whether records of the kind are listed in the memory index, the list of memories in the prompt of a model. Default true. */
   readonly shown: boolean
 }
 
@@ -68,7 +72,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure: plain text, or a complete `Procedure`, which `ProceduralMemory` demands. Fades over 30 days. */
+/** A procedure, as plain text or as a complete `Procedure`; `ProceduralMemory` accepts only the latter. Fades over 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(
@@ -94,7 +98,7 @@ export const resource: MemoryKind<"resource", Payload.Resource> = make({
 })
 /** An entry of `KnowledgeVault`: an insight, a decision, a pattern. Fades over 30 days. */
 export const vault: MemoryKind<"vault", Payload.VaultEntry> = make({ name: "vault", schema: Payload.VaultEntry })
-/** A belief with its source and its audit. Fades over 30 days. */
+/** A belief, with its source and the audit of its changes. Fades over 30 days. */
 export const belief: MemoryKind<"belief", Payload.Belief> = make({ name: "belief", schema: Payload.Belief })
 /** A reflection on past events. Fades over 30 days; not in the memory index. */
 export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
@@ -102,25 +106,25 @@ export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
   schema: Payload.Reflection,
   shown: false
 })
-/** An entity of the graph; its relations are links. At most 5,000 per scope; not in the memory index. */
+/** An entity of a graph, whose relations are the links of the record. At most 5,000 per scope; not in the memory index. */
 export const entity: MemoryKind<"entity", Payload.Entity> = make({
   name: "entity",
   schema: Payload.Entity,
   cap: 5_000,
   shown: false
 })
-/** A learning of a session. Fades over 30 days; at most 100 per scope. */
+/** Something that was learned in a session. Fades over 30 days; at most 100 per scope. */
 export const learning: MemoryKind<"learning", Payload.Learning> = make({
   name: "learning",
   schema: Payload.Learning,
   cap: 100
 })
-/** A value by key in a namespace. Fades over 30 days; not in the memory index. */
+/** A value that is stored by namespace and key. Fades over 30 days; not in the memory index. */
 export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", schema: Payload.Entry, shown: false })
 /** A note: plain text, to which `AgenticMemory` adds the attributes of `Payload.Note`. */
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
-/** The registered kinds, by name. Default: the seventeen kinds of this module. A `Context.Reference`, so it never appears in `R`. */
+/** The registered kinds by name. Default: the seventeen kinds of this module. A `Context.Reference`, so it never appears in `R`. */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>
     new Map([
@@ -144,7 +148,7 @@ export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
     ].map((kind) => [kind.name, kind]))
 }) {}
 
-/** Registers kinds; one with the name of a registered kind replaces it. Provide this layer to the store. */
+/** Registers kinds. A kind replaces the registered kind of the same name. Provide this layer to the store. */
 export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =>
   Layer.effect(
     Kinds,
@@ -155,6 +159,6 @@ export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =
       ]))
   )
 
-/** Returns the kind of that name. For an unknown name, returns a kind that is ranked as `entry` and accepts any JSON object. */
+/** Returns the kind with a name. For an unknown name, returns a kind that is ranked as `entry` and whose `data` is any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>
   kinds.get(name) ?? { ...entry, name, schema: Payload.JsonObject }

@@ -1,13 +1,15 @@
 /**
- * A mutation describes one change of a store as data: a pipeline proposes mutations, a store applies them in a batch, and the
- * receipt of a batch holds those that undo it. `StoreChange` is an event that a store publishes after a change.
+ * A mutation describes one change of a store as data: a pipeline proposes mutations, a store applies them in a batch, and the receipt of a
+ * batch contains mutations that undo the batch. `StoreChange` is an event that a store publishes after a change.
  */
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
-/** Revision that the record must have, or 0 if the record must not exist; otherwise the mutation fails with `conflict`. */
+/**
+ * Revision that the record must have, or 0 if the record must not exist. If the revision is another, the mutation fails with `conflict`.
+ */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
 /** Schema of a mutation that creates a record, or replaces the record that has the draft's id. */
@@ -15,8 +17,8 @@ export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 /** Schema of a mutation that patches a record. */
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
 /**
- * Schema of a mutation that forgets a record. Leaves a tombstone, from which `Restore` can bring the record back until compaction
- * erases it. With `purge`, erases the record and any tombstone of it.
+ * Schema of a mutation that forgets a record. It leaves a tombstone, a row with the forgotten content, from which `Restore` can bring the
+ * record back until compaction erases the tombstone. With `purge`, it erases the record and any tombstone of it at once.
  */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
@@ -24,8 +26,8 @@ export const Forget = Schema.TaggedStruct("Forget", {
   ifRevision
 })
 /**
- * Schema of a mutation that writes the content of an earlier revision as a new revision; revision 0 forgets the record. A tombstone
- * counts as a revision and holds the forgotten content. Undo is made of these mutations.
+ * Schema of a mutation that writes the content of an earlier revision as a new revision; with revision 0, it forgets the record. A
+ * tombstone counts as a revision and has the forgotten content. The mutations that undo a batch are of this type.
  */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 
@@ -57,8 +59,8 @@ export const Applied = Schema.Struct({
 export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
- * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record was changed
- * again since. Skips records that the batch created and that have expired at `now`, epoch ms.
+ * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record was changed again
+ * since. Returns none for a record that the batch created and that has expired at `now`, epoch ms.
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
@@ -74,17 +76,20 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
   > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
 }
 
-/** Writer of a change: `here` is this store, `there` is another process or an editor. */
+/** Writer of a change: `here` is this store; `there` is another process, or a person with an editor. */
 const by = Schema.Literal("here", "there")
 
 /** Schema of the event that a record was written. */
 export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by })
 /** Schema of the event that a record was forgotten. */
 export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
-/** Schema of the event that stored data could not be read and was left unchanged. Its error is `corrupt`. Only `System` receives it. */
+/**
+ * Schema of the event that stored data could not be read and was left unchanged. `error` has the reason `corrupt`. Only `System` receives
+ * it.
+ */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
 
-/** Schema of an event that a store publishes: a record written or forgotten, here or elsewhere, or stored data that is corrupt. */
+/** Schema of an event that a store publishes: a record was written or forgotten, by this store or elsewhere, or stored data is corrupt. */
 export const StoreChange = Schema.Union(Written, Forgotten, Issue)
 /** An event that a store publishes after a change. */
 export type StoreChange = typeof StoreChange.Type

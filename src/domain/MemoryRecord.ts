@@ -1,4 +1,4 @@
-/** The record in which every memory is stored, whatever its kind. The kind determines the type of the field `data`. */
+/** The record in which every memory is stored, whatever its kind. The kind determines the type of its field `data`. */
 import type * as FastCheck from "effect/FastCheck"
 import type * as Order from "effect/Order"
 import * as Schema from "effect/Schema"
@@ -15,7 +15,7 @@ export const Unit = Schema.Number.pipe(Schema.between(0, 1))
 /** Schema of a revision: a whole number from 1. */
 export const Revision = Schema.Int.pipe(Schema.positive())
 
-// Schema's own generator produces ASCII only
+// Schema's own generator produces ASCII only; this one produces all of Unicode
 const generate = (fc: Pick<typeof FastCheck, "fullUnicodeString">, min: number, max: number, line: boolean) =>
   fc.fullUnicodeString({ minLength: min, maxLength: Math.min(max, 60) })
     .filter((text) => text.length >= min && text.length <= max && !(line && /[\r\n]/.test(text)))
@@ -43,7 +43,7 @@ export const Body = Schema.String.pipe(Schema.maxLength(maxBody), Schema.filter(
     message: () => "expected at most 65,536 characters, well-formed",
     arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
   })
-/** Schema of a body of up to 1,048,576 UTF-16 units. A store takes more than `maxBody` for records of origin `file` only. */
+/** Schema of a body of up to 1,048,576 UTF-16 units. A store accepts more than `maxBody` only in records of origin `file`. */
 export const FileBody = Schema.String.pipe(
   Schema.maxLength(maxFileBody),
   Schema.filter((text) => text.isWellFormed())
@@ -84,14 +84,14 @@ export const Trust = Schema.Literal(0, 1, 2, 3)
 /** A trust level; the higher the number, the less trusted. */
 export type Trust = typeof Trust.Type
 
-/** Fields of a source that a draft may set. */
+/** The fields of a source that a draft may set; the store itself sets the other ones. */
 const citation = {
   /** Place where the content comes from: a message id, a path, a URL, or the id in the system that it was imported from. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
-  /** Name or id of the speaker. A query that names a speaker finds what the speaker said. */
+  /** Name or id of the speaker. A query that contains the name ranks what the speaker said higher. */
   actor: Schema.optional(Text),
-  /** Position in the session, from 0. */
+  /** Position of the content in the session, from 0. */
   sequence: Schema.optional(Schema.NonNegativeInt)
 }
 
@@ -109,7 +109,7 @@ export const Link = Schema.Struct({
   weight: Unit
 })
 
-/** Fields that a draft may set and a record has. */
+/** The fields of a record that a draft may set. */
 const authored = {
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -117,10 +117,13 @@ const authored = {
   links: Schema.optional(Schema.Array(Link)),
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
-  /** The content is true in the world from `validAt` (default: now) until `invalidAt` (default: for ever), epoch ms. */
+  /**
+   * Time from which the content is true in the world, epoch ms. Default: time of the write. From `invalidAt` on, it is true no more;
+   * default never.
+   */
   validAt: Schema.optional(Millis),
   invalidAt: Schema.optional(Millis),
-  /** Time from which no call returns the record, epoch ms. Default never. */
+  /** Time of expiry, epoch ms: from then on, no call returns the record. Default never. */
   expiresAt: Schema.optional(Millis)
 }
 
@@ -131,7 +134,7 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
   scope: MemoryScope,
   kind: MemoryKind.Name,
   summary: Summary,
-  /** Whether the summary was derived from the body (`deriveSummary`). */
+  /** Whether `deriveSummary` made the summary from the body. */
   summaryDerived: Schema.optional(Schema.Literal(true)),
   /** Text of at most `maxBody` UTF-16 units; of a record of origin `file` at most `maxFileBody`. */
   body: FileBody,
@@ -149,15 +152,15 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 }) {}
 
 /**
- * Makes a record from an object that a schema has already checked: changes the prototype of that object and returns it. Costs a
- * tenth of the constructor.
+ * Makes a record from an object whose fields a schema has checked: changes the prototype of that object and returns it. Costs a tenth of
+ * the constructor, which would check the fields again.
  */
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
 
 /**
- * Schema of a draft, a record to be stored. A draft with an id replaces the record with that id and is never deduplicated. A draft
- * without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
+ * Schema of a draft, the input from which a store makes a record. A draft with an id replaces the record with that id and is never
+ * deduplicated. A draft without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
  */
 export const Draft = Schema.Struct({
   ...authored,
@@ -191,24 +194,24 @@ export const Patch = Schema.Struct({
 /** A patch, as its schema decodes it. */
 export interface Patch extends Schema.Schema.Type<typeof Patch> {}
 
-/** Importance, 0..1, of each named level. */
+/** Importance, 0..1, of each level that has a name. */
 export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } as const
 
 /** Whether the record has expired: `expiresAt` ≤ `now`, both in epoch ms. */
 export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number): boolean =>
   record.expiresAt !== undefined && record.expiresAt <= now
 
-/** Whether the record was true in the world at `at`: from `validAt`, before `invalidAt`. */
+/** Whether the record was true in the world at the time `at`, epoch ms: from `validAt` on, and before `invalidAt`. */
 export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
   record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
 
-/** Returns the time of the last change, or of the creation if the record was never changed; epoch ms. */
+/** Returns the time of the last change, or of the creation if the record was never changed, in epoch ms. */
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
 /**
- * Orders records by the time of the last change, newest first, then by id. Lists, and hits with equal scores, have this order.
- * `ranking/internal/RecencyIndex` keeps the same order for an index that does not hold the records.
+ * Orders records by the time of the last change, newest first, then by id. Lists have this order, and so do hits with equal scores.
+ * `ranking/internal/RecencyIndex` has the same order, for an index that does not have the records in memory.
  */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
@@ -219,7 +222,7 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more only if the head is mostly white space
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the head was mostly white space: reads more
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
@@ -228,16 +231,19 @@ export const deriveSummary = (body: string): string => {
 
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
-/** Returns the text to embed: the summary, unless it was derived from the body, then the body. In NFC, so that equal texts match. */
+/**
+ * Returns the text to embed: the summary, unless it was derived from the body, then the body. In NFC, so that equal texts have equal
+ * vectors.
+ */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** Returns the SHA-256 of `embeddingText` as hex: the key of the record's vector. It changes with the summary and the body. */
+/** Returns the SHA-256 of `embeddingText` as hex, by which the vector of the record is stored. It changes with the summary and the body. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 
-/** Returns `textHash` of a record; caches it as long as the record object lives. */
+/** Returns the `textHash` of a record. It is computed once per record object. */
 export const hashOf = (record: MemoryRecord): string => {
   const known = hashes.get(record)
   if (known !== undefined) return known
@@ -247,7 +253,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** Returns a key that is equal for duplicates: the SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
+/** Returns a key that only duplicates share: the SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
@@ -278,7 +284,7 @@ export const collapseSpace = (text: string): string => {
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** Encodes a record to the same object, in the same order of fields, as its schema would. Costs a tenth of the schema. */
+/** Encodes a record as its schema would, to an equal object with the same order of fields. Costs a tenth of the schema. */
 export const encoded = (record: MemoryRecord) => {
   const { scope, source } = record
   return {
@@ -320,12 +326,12 @@ export const encoded = (record: MemoryRecord) => {
   }
 }
 
-/** Longest of the `pieces`, in UTF-16 units. */
+/** Greatest length of a piece in UTF-16 units. */
 const room = 60_000
 
 /**
- * Splits a text into bodies for several records, each of at most 60,000 UTF-16 units. Never splits a surrogate pair. Returns no
- * piece for an empty text.
+ * Splits a text into pieces of at most 60,000 UTF-16 units, which fit into the bodies of several records. Never splits a surrogate pair.
+ * Returns no piece for an empty text.
  */
 export const pieces = (text: string): ReadonlyArray<string> => {
   const all: Array<string> = []

@@ -1,9 +1,9 @@
-/** The scope of a record: the user, agent, run, session or actor that it belongs to, or `Global` for a record that everyone may read. */
+/** The scope of a record: the user, agent, run, session or actor to whom it belongs, or `Global` for a record that everyone may read. */
 import type { LazyArbitrary } from "effect/Arbitrary"
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 
-/** Generates ids, for tests. */
+/** Generates ids of scopes for property tests. */
 const anId: LazyArbitrary<string> = (fc) =>
   fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))
     .map((id) => id.normalize("NFC"))
@@ -19,10 +19,10 @@ export const ScopeId = Schema.String.pipe(
   Schema.maxLength(256),
   // eslint-disable-next-line no-control-regex -- control characters are refused
   Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
-  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // generators of ids cannot use a pattern with a lookahead
+  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // a filter, since a pattern with a lookahead has no generator
   Schema.annotations({
     identifier: "ScopeId",
-    // replaces every inner message, which would quote the value
+    // replaces the messages of the single checks, which would quote the value
     message: () => ({
       message: "expected 1..256 characters without control characters or \\, and not . or ..",
       override: true
@@ -47,17 +47,19 @@ export type Field = typeof fields[number]
 /** The scope of records that every viewer of the tenant may read. */
 export const Global = "global"
 
-/** The ids of a scope, each optional. */
+/** The ids of a scope, each of them optional. */
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
-/** The scope of the library's own rows. Its run id fails `ScopeId`, so no viewer but `System` can name, see or write this scope. */
+/**
+ * The scope of the records that the library writes for itself. Its run id fails `ScopeId`: no viewer but `System` can see or write them.
+ */
 export const Internal = { runId: "\u0000internal" } as const
 /** Whether the scope is `Internal`. */
 export const isInternal = (scope: MemoryScope): boolean => scope !== Global && scope.runId === Internal.runId
 
-/** A scope: `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
+/** A scope: `Global`, or an object with at least one id. `{}` fails with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
-/** Generates scopes, for tests. Written by hand, since an import of `effect/Arbitrary` would enlarge every bundle. */
+/** Generates scopes for property tests. Written by hand, since an import of `effect/Arbitrary` would enlarge every bundle. */
 const aScope: LazyArbitrary<MemoryScope> = (fc) => {
   const id = anId(fc)
   const record: FastCheck.Arbitrary<Ids> = fc.record(

@@ -1,4 +1,4 @@
-/** Messages of a conversation, in the form in which the harness passes them to this library. */
+/** Messages of a conversation, as the harness passes them to this library. The harness is the program that runs the agent. */
 import * as Schema from "effect/Schema"
 import { ScopeId } from "./MemoryScope.ts"
 import { withoutMemory } from "./PromptText.ts"
@@ -6,19 +6,19 @@ import { withoutMemory } from "./PromptText.ts"
 /** Schema of the role of a message. */
 export const Role = Schema.Literal("system", "user", "assistant", "tool")
 
-/** A message of a conversation. The constructor checks its fields and throws if one is invalid. */
+/** A message of a conversation. The constructor checks the fields and throws if one is invalid. */
 export class Message extends Schema.Class<Message>("@memory/Message")({
   role: Role,
   content: Schema.String,
-  /** Id of the speaker, if several speakers share a role. */
+  /** Id of the speaker, needed if several speakers have the same role. */
   actorId: Schema.optional(ScopeId),
-  /** Name of the speaker, at most 1,024 characters; kept in `source.actor`. Default: `actorId`. */
+  /** Name of the speaker, at most 1,024 characters. Records made from the message have it as `source.actor`. Default: `actorId`. */
   name: Schema.optional(Schema.String),
-  /** The id that the harness gave the message; kept in `source.reference`. */
+  /** Id of the message in the harness. Records made from the message have it as `source.reference`. */
   id: Schema.optional(Schema.String),
   /** Time of the message, epoch ms. */
   at: Schema.optional(Schema.Number),
-  /** Whether the message is a tool call or result, which extraction skips by default. Default false. */
+  /** Whether the message is a call of a tool or its result. Extraction skips such messages by default. Default false. */
   tool: Schema.optional(Schema.Boolean)
 }) {}
 
@@ -28,8 +28,8 @@ export const user = (content: string): Message => new Message({ role: "user", co
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
 /**
- * Removes the `[…]` groups at the start of a text, with the groups nested in them. Keeps brackets elsewhere and an unclosed bracket.
- * Returns a text unchanged if it consists of such groups only.
+ * Removes the groups in square brackets, such as `[12:30]`, at the start of a text, with the groups nested in them. Does not remove
+ * brackets elsewhere, nor an unclosed one. Returns a text unchanged if nothing else is in it.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0
@@ -45,7 +45,10 @@ export const stripMetaTags = (content: string): string => {
   return end === 0 || rest === "" ? content : rest
 }
 
-/** Prepares a message for storage: strips injected memory, repairs lone surrogates, drops an invalid `at` or `id`. */
+/**
+ * Prepares a message for storage: removes memory that was inserted into the prompt, replaces lone surrogates, drops an invalid `at` or
+ * `id`.
+ */
 export const sanitize = ({ at, id, ...message }: Message): Message =>
   new Message({
     ...message,

@@ -1,4 +1,7 @@
-/** Schemas of a record's field `data`, one for each kind. All of `data` is JSON, and reads well as YAML. */
+/**
+ * Schemas of a record's field `data`, one for each kind. All of `data` is JSON. Times are encoded as ISO dates, which people can read in
+ * YAML.
+ */
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import { Appraisal, VAD } from "./Emotion.ts"
@@ -7,7 +10,7 @@ import { MemoryId } from "./MemoryId.ts"
 const Unit = Schema.Number.pipe(Schema.between(0, 1))
 const Count = Schema.NonNegativeInt
 const Millis = Schema.NonNegativeInt
-/** Schema of a time: epoch ms, encoded as an ISO date that a person can write. */
+/** Schema of a time: epoch ms in memory, encoded as an ISO date, which a person can read and write. */
 const Instant = Schema.transform(Schema.String, Schema.Int.pipe(Schema.between(0, 8.64e15)), {
   strict: true,
   decode: (text) => Date.parse(text),
@@ -48,7 +51,7 @@ export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
   }
 )
 
-/** Returns a deep copy that is frozen at every depth; −0 becomes 0, as in JSON. */
+/** Returns a deep copy that is frozen at every depth. −0 becomes 0, since JSON has no −0. */
 export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy has the shape of its original
 
 /**
@@ -59,7 +62,8 @@ export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy 
 export const empty: JsonObject = Object.freeze({})
 
 /**
- * Returns the draft or patch with frozen copies of `data` and `metadata`, so that the caller's later changes do not reach the store.
+ * Returns the draft or patch with frozen copies of `data` and `metadata`, so that a caller who later changes them does not change the
+ * store.
  *
  * @internal
  */
@@ -99,8 +103,8 @@ export const Task = Schema.Struct({
 })
 
 /**
- * Schema of the data of kind `episodic`: a turn, an event or a task. The `actorId` of the record's scope is the other party, and its
- * `validAt` the time of the event.
+ * Schema of the data of kind `episodic`: a turn of a conversation, an event or a task. The `actorId` of the record's scope is the person
+ * with whom the agent talked; `validAt` of the record is the time of the event.
  */
 export const Episode = Schema.Struct({
   /** Name of the event. Default `chat_message`. */
@@ -119,23 +123,26 @@ export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schem
 /** A reflection, as its schema decodes it. */
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
-/** Fields of `data` by which a `BeliefMemory` recognises the two sorts of reflections that it writes; others may share a `trigger`. */
+/**
+ * The fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. It needs both, since a reflection that another
+ * program wrote may have the same `trigger`.
+ */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
 } as const
-/** Names of the fields of `marks`. @internal */
+/** Names of the fields in `marks`. @internal */
 export const marked = ["trigger", "beliefMemory"] as const
 
-/** Whether a record is a counterfactual, a hypothesis about events that did not happen: it must not be shown as a fact. @internal */
+/** Whether a record is a counterfactual, a hypothesis about events that did not happen. It must not be shown as a fact. @internal */
 export const isCounterfactual = ({ data, kind }: { readonly kind: string; readonly data: JsonObject }): boolean =>
   kind === "reflection" && data["beliefMemory"] === marks.counterfactual.beliefMemory
 
-/** Returns the kind of a record in words for a model, which say so if the record is a counterfactual. @internal */
+/** Returns the kind of a record in words for a model; for a counterfactual, the words say that it did not happen. @internal */
 export const kindInWords = (record: { readonly kind: string; readonly data: JsonObject }): string =>
   isCounterfactual(record) ? "counterfactual: what might have been, not what was" : record.kind
 
-/** Schema of the data of kind `reflection` for a hindsight, which compares the outcome of a task with what was expected. */
+/** Schema of the data of kind `reflection` for a hindsight, which compares the actual outcome of a task with the expected one. */
 export const Hindsight = Schema.Struct({
   trigger: Schema.Literal(marks.hindsight.trigger),
   beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
@@ -144,7 +151,7 @@ export const Hindsight = Schema.Struct({
   actual: Schema.String,
   /** Whether the outcome was as expected. */
   matched: Schema.Boolean,
-  /** Ids of the beliefs that were held before the task. */
+  /** Ids of the beliefs that the agent had before the task. */
   beliefs: Schema.Array(MemoryId),
   /** Ids of the beliefs that the outcome corrected. */
   corrected: Schema.Array(MemoryId),
@@ -153,7 +160,7 @@ export const Hindsight = Schema.Struct({
 /** A hindsight, as its schema decodes it. */
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
-/** Schema of the data of kind `reflection` for a counterfactual. The record's body states the hypothesis. */
+/** Schema of the data of kind `reflection` for a counterfactual, a hypothesis about events that did not happen. The body states it. */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),
   beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),
@@ -161,23 +168,23 @@ export const Counterfactual = Schema.Struct({
   /** Ids of the beliefs that would change if the hypothesis were true. */
   beliefs: Schema.Array(MemoryId),
   predicted: Schema.Array(Schema.String),
-  /** Outcome when the hypothesis was tried. Absent until then. */
+  /** Outcome of a trial of the hypothesis; absent before the trial. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
 /** A counterfactual, as its schema decodes it. */
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
 
-/** Schema of the data of kind `semantic` for a fact that is a triple rather than a sentence. The record says when the fact is true. */
+/** Schema of the data of kind `semantic` for a fact written as a triple. `validAt` and `invalidAt` of the record say when it is true. */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
-/** Schema of the reason for a change of a belief. */
+/** Schema of the reason for a change of a belief: a text, and ids of records as evidence. */
 export const Because = Schema.Struct({
   reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
   evidence: Schema.optional(Schema.Array(MemoryId))
 })
-/** The reason for a change of a belief, not blank, and the ids of the records that are evidence for it. */
+/** The reason for a change of a belief, a text that is not blank, and the ids of the records that are evidence for it. */
 export interface Because extends Schema.Schema.Type<typeof Because> {}
 
 /** Schema of one change of a belief: the action, the revision that it made, and the reason. */
@@ -206,17 +213,17 @@ export const Belief = Schema.Struct({
 /** A belief, as its schema decodes it. */
 export interface Belief extends Schema.Schema.Type<typeof Belief> {}
 
-/** Confidence, 0..1, of each named level. */
+/** Confidence, 0..1, of each level that has a name. */
 export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
 
 /** The name of a level of confidence. */
 export type Level = keyof typeof confidenceOf
 
-/** Returns the level whose confidence is nearest to the given one; halfway between two levels, the higher one. */
+/** Returns the name of the level whose confidence is nearest to a number; halfway between two levels, the higher one. */
 export const levelOf = (confidence: number): Level =>
   confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
 
-/** Schema of the data of kind `procedural`. Its success rate is `successes` ÷ `executions`. */
+/** Schema of the data of kind `procedural`. The success rate of a procedure is `successes / executions`. */
 export const Procedure = Schema.Struct({
   name: Schema.NonEmptyString,
   steps: Schema.Array(Schema.Struct({
@@ -274,15 +281,15 @@ export const Entity = Schema.Struct({
 /** An entity, as its schema decodes it. */
 export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
-/** Schema of the data of kind `learning`: what an agent learned in a session. The confidence is a field of the record. */
+/** Schema of the data of kind `learning`: what an agent learned in a session. The record has the confidence, not its data. */
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
-  /** Number or name of the issue that a task is about. */
+  /** Number or name of the issue that the task is about. */
   issue: Schema.optional(Schema.String),
-  /** Difficulties of a task. */
+  /** Difficulties that the agent met in the task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
-  /** Duration of the task, or of the session that is summarised, in milliseconds. */
+  /** Duration of the task, or of the session that the summary is about, in milliseconds. */
   durationMs: Schema.optional(Millis),
   solution: Schema.optional(Schema.String),
   /** Pattern of the files that an error is about, such as `src/*.ts`. */
@@ -291,12 +298,12 @@ export const Learning = Schema.Struct({
 /** A learning, as its schema decodes it. */
 export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 
-/** Schema of the data of kind `entry`: a key and its value. Without `value`, the value is the record's body. */
+/** Schema of the data of kind `entry`: a namespace, a key and a value. If `value` is absent, the body of the record is the value. */
 export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
 /** A key and its value, as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** Schema of the data of kind `note`: the attributes of a note in A-MEM. `AgenticMemory` adds them to a note that has none. */
+/** Schema of the data of kind `note`: the attributes of a note in A-MEM (`AgenticMemory`), which adds them to a note that has none. */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
@@ -306,7 +313,7 @@ export const Note = Schema.Struct({
 export interface Note extends Schema.Schema.Type<typeof Note> {}
 
 /**
- * Returns the object without its `undefined` fields.
+ * Returns a copy of the object without the fields whose value is `undefined`.
  *
  * @internal
  */
@@ -323,7 +330,7 @@ const copy = (json: Json): Json => {
   )
 }
 
-// `Array.isArray` does not narrow a ReadonlyArray
+// this function exists because `Array.isArray` does not narrow a ReadonlyArray
 const isArray = (u: unknown): u is ReadonlyArray<Json> => Array.isArray(u)
 
 const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => {

@@ -1,29 +1,31 @@
 /**
- * Sanitises text for a model. All stored text that this library puts into a prompt passes through `visible`. So it can neither
- * contain text that people do not see, nor end the memory block in which it stands. The stored text is not changed.
+ * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. So the text can
+ * contain nothing that people do not see, and cannot end the memory block in which it is. The stored text is not changed.
  *
  * `visible` takes linear time and is idempotent. It changes these characters only:
  *
  * ```text
  * line breaks      each becomes one line feed
- * controls         removed, tabs and line feeds apart
+ * controls         removed, except tabs and line feeds
  * invisible        default-ignorable code points are removed: bidi controls, tags, variation selectors, zero-width
  *                  characters, fillers, invisible operators; so are the interlinear annotation characters
  * joiners          ZWJ and ZWNJ stay between letters of scripts that join, and after a virama; ZWJ stays between emoji
  * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
  * flags            the tag sequences of England, Scotland and Wales stay
- * markers          of chat templates (`<|im_start|>`, `[INST]` and the like), and the tags of memory blocks: the first
- *                  character becomes an entity
+ * markers          the first character of a chat template's marker (`<|im_start|>`, `[INST]`) or of a memory block's tag
+ *                  becomes an entity
  * lone surrogates  each becomes U+FFFD
  * ```
  */
 
-/** The opening tag of a memory block, which holds memories in a prompt. Extraction skips these blocks; in them, `<` is escaped. */
+/**
+ * The opening tag of a memory block, the part of a prompt that contains memories. Extraction skips memory blocks; in them, `<` is escaped.
+ */
 export const open = "<memory>"
 /** The closing tag of a memory block. */
 export const close = "</memory>"
 
-/** Returns the text without memory blocks. A block without a closing tag stays, since this library did not write it. */
+/** Returns the text without its memory blocks. A block without a closing tag is not removed, since this library did not write it. */
 export const withoutMemory = (text: string): string => {
   let kept = ""
   let from = 0
@@ -36,12 +38,12 @@ export const withoutMemory = (text: string): string => {
   }
 }
 
-/** Removes invisible characters, and escapes the first character of chat-template markers and of the tags of memory blocks. */
+/** Removes invisible characters, and replaces the first character of chat-template markers and of memory-block tags by an entity. */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
- * Applies `visible` to every string of a JSON value, keys of objects included. If two keys become equal, the second gets a number:
- * `key`, `key (2)`. Returns values that are not JSON unchanged.
+ * Applies `visible` to every string of a JSON value, including keys of objects. If two keys become equal, the second gets a number: `key`,
+ * `key (2)`. Returns a value that is not JSON unchanged.
  */
 export const visibleJson = (value: unknown): unknown => {
   if (typeof value === "string") return visible(value)
@@ -66,8 +68,8 @@ export const visibleJson = (value: unknown): unknown => {
 }
 
 /**
- * Encloses a text in a fence that is longer than any run of backticks in it. Apply `visible` before, not after: it may remove a
- * character between two runs, and so make a longer one.
+ * Encloses a text in a fence that is longer than any run of backticks in the text. Apply `visible` first: afterwards, it could remove a
+ * character between two runs, and so make one that is as long as the fence.
  */
 export const fence = (text: string): string => {
   let longest = 2
@@ -76,31 +78,33 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Applies `visible` and replaces `&`, `<` and `>` by entities, for text between tags. */
+/** Applies `visible`, and replaces `&`, `<` and `>` by entities. For text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
-/** Applies `visible`, and replaces each run of white space, line breaks included, by one space. */
+/** Applies `visible`, and replaces each run of white space, including line breaks, by one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Applies `escape`, and replaces each run of white space, line breaks included, by one space: for labels and summaries. */
+/** Applies `escape`, and replaces each run of white space, including line breaks, by one space. For labels and summaries. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Replaces lone surrogates, unifies line breaks and removes invisible characters. Surrogates come first: if the text between two
- * lone ones were removed before, they would form a character.
+ * Replaces lone surrogates, unifies line breaks and removes invisible characters. Surrogates are replaced first: if the text between a high
+ * and a low one were removed before, the two would form a character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
-/** Matches controls, and every default-ignorable code point that no context makes legitimate. */
+/** Matches control characters, and the default-ignorable code points that are not legitimate in any context. */
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
-/** Matches runs of invisible code points that are legitimate between certain characters; `keep` decides. */
+/** Matches runs of invisible code points that are legitimate in some contexts; `keep` decides by the characters around them. */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
-/** Returns the part to keep of a run that `conditional` matched. Looks at visible neighbours only, so a second pass keeps the same. */
+/**
+ * Returns the code points of a run to keep. Reads only the visible characters next to the run, so that a second call has the same result.
+ */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
   const after = codePointAt(text, offset + run.length)
@@ -123,10 +127,10 @@ const isSelector = (unit: string | undefined): boolean => unit === "\ufe0e" || u
 const tagged = (region: string): string =>
   String.fromCodePoint(...Array.from(region, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
 
-/** The three flags whose tag sequences Unicode recommends for interchange. Any other tag sequence could carry hidden text. */
+/** The tag sequences of the only three flags that Unicode recommends for interchange. Any other tag sequence could contain hidden text. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
-/** Matches the viramas of Indic scripts. After a virama, ZWJ and ZWNJ determine the form of a consonant, even at the end of a word. */
+/** Matches the viramas of Indic scripts. After a virama, ZWJ or ZWNJ determines the form of a consonant, even at the end of a word. */
 const virama = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]/
 
 const scripts = [
@@ -147,24 +151,24 @@ const scripts = [
   ...["Tamil", "Telugu", "Tibetan", "Tirhuta"]
 ]
 
-/** Matches a letter, mark or digit of a script whose letters change form beside each other. */
+/** Matches a letter, mark or digit of a script in which the form of a letter depends on its neighbours. */
 const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
 
 const codePointBefore = (text: string, at: number): string => {
-  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // `at - 2` is an index of the text
+  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // `at - 2` is an index of the text, so there is a code point
   return pair > 0xffff ? String.fromCodePoint(pair) : text.charAt(at - 1)
 }
 
 const codePointAt = (text: string, at: number): string =>
-  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text
+  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text, so there is a code point
 
-/** Escapes the first character of every marker or tag that a model, or a parser of memory blocks, could take for markup. */
+/** Replaces the first character of every marker or tag that a model, or a parser of memory blocks, could read as markup, by an entity. */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
     .replace(tags, "&lt;")
     .replace(instructions, "&#91;")
 
-/** Matches the part of each line before its last `|>`, in which a marker such as `<|im_start|>` may begin; half or full width. */
+/** Matches each line up to its last `|>`, in half or full width: only there can a marker such as `<|im_start|>` begin. */
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
@@ -174,13 +178,15 @@ const tags =
 
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
-/** A text after `visible`, with a source map: the part of the stored text that each UTF-16 unit comes from. */
+/** The result of `visible` with a source map: for each UTF-16 unit of the result, the range of the stored text from which it was made. */
 export interface Traced {
-  /** The shown text: `visible` of the stored text. */
+  /** The text as shown to the model: `visible` of the stored text. */
   readonly text: string
-  /** Start of the part of the stored text, for each unit of the shown text. */
+  /** Start of the range in the stored text, for each unit of `text`. */
   readonly from: ReadonlyArray<number>
-  /** End of that part, for each unit of the shown text. All units of an entity have the part of the character that it replaces. */
+  /**
+   * End of the range in the stored text, for each unit of `text`. All units of an entity have the range of the character that it replaces.
+   */
   readonly to: ReadonlyArray<number>
 }
 
@@ -190,7 +196,7 @@ interface Edit {
   readonly text: string
 }
 
-/** Applies `visible` and returns the result with its source map. Costs several times as much as `visible`. */
+/** Applies `visible`, and returns the result with its source map. Costs several times as much as `visible`. */
 export const traced = (text: string): Traced => {
   const units = Array.from({ length: text.length }, (_, n) => n)
   let now: Traced = { text: text.toWellFormed(), from: units, to: units.map((n) => n + 1) }
@@ -226,10 +232,10 @@ export const traced = (text: string): Traced => {
 }
 
 /**
- * Applies a model's edit to the stored text and returns the new stored text. The model saw `shown` and replaced its units from `start`
- * to `end` by `text`. Only characters that differ between the old and the new part change in the stored text. Characters that were
- * hidden from the model stay; those within a change follow the inserted text. If the part is long (the product of the numbers of its
- * old and new characters exceeds 1,000,000), everything between the first and the last difference counts as changed.
+ * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown`, and replaced its units from `start` to
+ * `end` by `text`. In the stored text, only the characters change in which the replaced units and `text` differ. Characters that were
+ * hidden from the model stay; those within a change are put after the inserted text. If the number of replaced characters times that of new
+ * ones exceeds 1,000,000, everything between the first and the last difference counts as changed.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -240,12 +246,12 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   const before = charactersOf(shown.text.slice(at, last))
   const after = charactersOf(shown.text.slice(at, start) + text + shown.text.slice(end, last))
 
-  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of the shown text
+  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of `shown`
   let result = stored.slice(0, place)
-  let held = "" // hidden characters within the current change
+  let held = "" // hidden characters that were met within the current change
   const pass = (units: number, isKept: boolean) => {
     for (let n = 0; n < units; n++, at++) {
-      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // `at` is a unit of the part
+      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // `at` is a replaced unit
       if (isKept) result += stored.slice(place, unitEnd)
       else held += stored.slice(place, unitStart)
       place = unitEnd
@@ -270,12 +276,12 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   return result + stored.slice(place)
 }
 
-/** Splits shown text into characters; an entity counts as one character. */
+/** Splits shown text into characters; an entity is one character. */
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**
- * Returns a longest common subsequence, as pairs of indices into `a` and `b`. If the table for it would exceed 1,000,000 cells,
- * returns the common start and end only.
+ * Returns a longest common subsequence, as pairs of indices into `a` and `b`. If its table would have more than 1,000,000 cells, returns
+ * only the common start and the common end.
  */
 const common = (
   a: ReadonlyArray<string>,
@@ -290,7 +296,7 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    const lengths = new Uint16Array((rows + 1) * width) // cell (i, j): length for the differing parts of `a` from i and of `b` from j
+    const lengths = new Uint16Array((rows + 1) * width) // cell (i, j): length of a longest one of `a` from `head + i`, `b` from `head + j`
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
         lengths[i * width + j] = a[head + i] === b[head + j]
@@ -308,7 +314,7 @@ const common = (
   return found
 }
 
-/** Returns the edits that replace every match of the pattern. */
+/** Returns edits, one per match of the pattern: each replaces the match by the result of `by`. */
 const matches = (
   text: string,
   pattern: RegExp,
@@ -320,7 +326,7 @@ const matches = (
     text: by(match, index, text)
   }))
 
-/** Applies edits to a text and its source map. The edits must be in order and must not overlap. */
+/** Applies edits to a text, and updates its source map. The edits must be in order and must not overlap. */
 const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   if (edits.length === 0) return before
   const from: Array<number> = []

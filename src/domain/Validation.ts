@@ -1,11 +1,11 @@
 /**
  * Checks input against a Schema, and stored data against the versions of its format that this release can read.
  *
- * Error messages name the field and the expected value. They never quote the input, since they end up in events, logs and tool
- * results, which people other than the author of the input may read.
+ * Error messages name the field and the expected value. They never quote the input, since they are written into events, logs and tool
+ * results, which other people than the author of the input may read.
  *
- * Data of version 1 has no `version` field; data of every later version has one. A reader checks the version before it decodes,
- * writes or deletes anything, and fails for an unknown one. So an older release never damages the data of a newer one.
+ * Data of version 1 has no `version` field; data of every later version has one. Code that reads stored data checks the version before
+ * it decodes, writes or deletes anything, and fails for an unknown version. So an older release never damages the data of a newer one.
  */
 import * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"
@@ -26,8 +26,8 @@ export interface SchemaIssue {
 }
 
 /**
- * Returns every violation, in the order of the Schema's fields. Leaves out "Expected undefined", which an optional field adds to the
- * violation that says what the field may be. Keeps the `message` annotations of a Schema unchanged.
+ * Returns every violation, in the order of the Schema's fields. An optional field causes two violations, of which "Expected undefined" is
+ * left out. Does not change a message that the annotation `message` of a Schema sets.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -42,7 +42,7 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
 export const line = ({ message, path }: SchemaIssue): string =>
   path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
 
-/** Formats each violation as a line; returns at least one line. Prefixes every path with `at`. */
+/** Formats each violation as a line, and puts `at` before every path. Returns at least one line. */
 export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
   const [first = "not valid", ...rest] = issuesOf(error).map(({ message, path }) =>
     line({ message, path: [...at, ...path] })
@@ -51,8 +51,8 @@ export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<Proper
 }
 
 /**
- * Formats any thrown value as lines: a `ParseError` by `lines`, any other value as the text `otherwise`, since the message of an
- * unknown error may quote the input.
+ * Formats any thrown value as lines: a `ParseError` by `lines`, any other value as the text `otherwise`, since the message of an unknown
+ * error may quote the input.
  */
 export const linesOf = (
   cause: unknown,
@@ -60,10 +60,13 @@ export const linesOf = (
   ...at: ReadonlyArray<PropertyKey>
 ): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
 
-/** Longest key that a message shows, in UTF-16 units; longer keys are cut. The keys of `data` and `metadata` may have any length. */
+/**
+ * Greatest length of a key in a message, in UTF-16 units; longer keys are cut. Needed, since keys of `data` and `metadata` may be very
+ * long.
+ */
 const longestKey = 64
 
-/** Returns the issue with a new message for each part whose default message would quote the input. */
+/** Returns the issue with a new message wherever the default message would quote the input. */
 const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
   switch (issue._tag) {
     case "Type":
@@ -77,7 +80,7 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
         issue.ast,
         issue.actual,
         issue.kind,
-        // the message of a failed transformation may come from code such as JSON.parse, and quote the input
+        // a failed transformation may have the message of code such as JSON.parse, which quotes the input
         issue.kind === "Transformation"
           ? new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast.to))
           : unquoted(issue.issue)
@@ -105,8 +108,8 @@ const expected = (ast: AST.AST): string =>
   }`
 
 /**
- * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` if an id or a scope is invalid, else
- * with `invalid_draft` and every violation.
+ * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` if an id or a scope is invalid; with any other
+ * violation, fails with `invalid_draft` and all violations.
  */
 export const check = <A, I>(
   op: string,
@@ -119,7 +122,7 @@ export const check = <A, I>(
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
-/** Fails with `invalid_draft` and every issue, if there is any. Layers check their options with it. */
+/** Fails with `invalid_draft` and all issues, if there are any. Layers check their options with this function. */
 export const refuseOptions = (
   op: string,
   issues: ReadonlyArray<string>
@@ -129,8 +132,8 @@ export const refuseOptions = (
 }
 
 /**
- * Checks an option that must be a duration of at least `least` milliseconds, and finite unless `infinite` is true. Returns no issue,
- * or one that begins with the name of the option and shows a valid duration.
+ * Checks an option that must be a duration of at least `least` milliseconds, and finite unless `infinite` is true. Returns no issue, or one
+ * that names the option and shows a valid duration.
  */
 export const timeIssues = (
   name: string,
@@ -138,7 +141,7 @@ export const timeIssues = (
   { infinite = false, least }: { readonly least: 0 | 1; readonly infinite?: boolean | undefined }
 ): ReadonlyArray<string> => {
   const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
-  // `Duration.decodeUnknown` would turn a negative value or NaN into zero
+  // checked here, since `Duration.decodeUnknown` turns a negative value or NaN into zero
   const isNone = typeof value === "string" ? value.trim().startsWith("-") : !(typeof value === "object" || value! >= 0)
   if (value === undefined || (!isNone && Option.exists(Duration.decodeUnknown(value), isMeant))) return []
   return [
@@ -169,12 +172,12 @@ const decoderOf = (schema: Schema.Schema<unknown, unknown>): Validator => {
   return decoder
 }
 
-/** Checks a value against a Schema. Returns the value, or every violation; `refuse` makes an error of these. */
+/** Checks a value against a Schema. Returns the value, or all violations, from which `refuse` makes an error. */
 export const validate = <A, I>(schema: Schema.Schema<A, I>, input: A): Either.Either<A, ReadonlyArray<SchemaIssue>> =>
   Either.mapLeft(validatorOf(schema)(input), (error) => issuesOf(error))
 
 type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
-/** Cache of validators by schema: compiling one takes four times as long as using it. */
+/** Cache of validators by schema, since compiling a validator takes four times as long as using it once. */
 const validators = new WeakMap<object, Validator>()
 const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   const known = validators.get(schema)
@@ -183,7 +186,7 @@ const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cache maps a schema to its own validator
 }
 
-/** Makes the error with which `check` fails from the violations of an input. */
+/** Makes the error of `check` from the violations of an input. */
 export const refuse = (
   op: string,
   input: unknown,
@@ -202,7 +205,7 @@ export const refuse = (
   return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
 }
 
-/** Whether a path contains the key. Paths into fields with user-defined keys, such as `data.id`, do not count. */
+/** Whether a path contains the key. Paths into fields whose keys a user chooses, such as `data.id`, do not count. */
 const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
   path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
 
@@ -216,7 +219,7 @@ const escapes = (scope: unknown): boolean =>
 interface Version {
   /** Name of the operation, for the error. */
   readonly op: string
-  /** Name of the data for the error message, such as "the checkpoint of run-7". */
+  /** Name of the data in the error message, such as "the checkpoint of run-7". */
   readonly what: string
   /** Newest version that the caller can read. Default 1. */
   readonly known?: number | undefined
@@ -239,7 +242,7 @@ export const refuseNewer = (
     })
 }
 
-/** Applies `refuseNewer` to JSON text. Text that is not JSON passes, since the code that decodes it next reports the error. */
+/** Applies `refuseNewer` to JSON text. Succeeds for text that is not JSON: the caller decodes it next, and reports that error. */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)
 

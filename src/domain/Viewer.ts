@@ -1,6 +1,6 @@
 /**
- * The viewer of a call: the user, agent, run, session or actor on whose behalf the call is made. Every operation of a store takes a
- * viewer, and removes the records that the viewer may not see before it applies any limit.
+ * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store has a viewer as
+ * argument, and removes the records that the viewer may not see before it applies any limit, so that these do not count.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (Global, the user's, the run's)
@@ -11,8 +11,8 @@
  * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key that is present but undefined, null or
  * empty, for an unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
  *
- * `Visibility` is the same rule as data, which an engine can put into a query. `mayWrite` decides what a model may write on behalf of
- * a viewer, `trustIn` the trust level of what it writes.
+ * `Visibility` is the same rule as data, from which an engine can make a query. `mayWrite` decides what a model may write for a viewer;
+ * `trustIn` decides the trust level of such a record.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -37,13 +37,13 @@ import {
 export const Tenant = ScopeId
 /** Schema of the reach of a viewer: `exact`, `within` or `everyone`. */
 export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
-  // replaces every inner message, which would quote the value
+  // replaces the messages of the single checks, which would quote the value
   message: () => ({
     message: "expected \"exact\" or \"within\"; the whole tenant is Viewer.everyone(tenant)",
     override: true
   })
 })
-/** The reach of a viewer: how its ids are compared with those of a record. */
+/** The reach of a viewer: the rule by which its ids are compared with those of a record. */
 export type Reach = typeof Reach.Type
 
 const Id = Schema.optionalWith(ScopeId, { exact: true })
@@ -55,7 +55,7 @@ const Fields = Schema.Struct({
   runId: Id,
   sessionId: Id,
   actorId: Id,
-  /** Reach: how the ids are compared with those of a record. Default `"exact"`. */
+  /** Rule by which the ids are compared with those of a record. Default `"exact"`. */
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
@@ -73,8 +73,8 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 ) {}
 
 /**
- * Schema of the stored form of a viewer. Earlier versions wrote a viewer of the whole tenant into queues and receipts as `within`
- * without ids; that decodes as `everyone`. For ids from outside the process use `decode`, which refuses a viewer of the whole tenant.
+ * Schema of a viewer in stored data. Queues and receipts of earlier versions contain viewers of the whole tenant as `within` without ids;
+ * these are decoded as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole tenant.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
   Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
@@ -89,7 +89,7 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
   }
 )
 
-/** The viewer of the library itself: sees every row of one tenant, forgotten and expired ones included. Not for agents. */
+/** The viewer of the library itself. It sees every row of one tenant, also forgotten and expired ones. Not for agents. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
   /** Tenant. Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
@@ -98,27 +98,27 @@ export class System extends Schema.TaggedClass<System>("@memory/System")("System
 /** A viewer, or the library itself. */
 export type Any = Viewer | System
 
-/** The ids and the reach of a viewer. Every key that is present must hold an id: leave out unknown ids. */
+/** The input of `make`: ids and reach. The value of every key that is present must be an id; leave out ids that are unknown. */
 export interface Input extends Ids {
   /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
-  /** Reach: how the ids are compared with those of a record. Default `"exact"`. */
+  /** Rule by which the ids are compared with those of a record. Default `"exact"`. */
   readonly reach?: "exact" | "within" | undefined
 }
 
-/** Makes a viewer from its ids. Throws a `MemoryError` with reason `invalid_scope` that names each faulty key. */
+/** Makes a viewer from its ids. Throws a `MemoryError` with reason `invalid_scope` that names each wrong key. */
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
- * Decodes a viewer from outside the process: a token, a request, a configuration. Fails with an `invalid_scope` that names
- * every faulty key and quotes no value. Never returns a viewer of the whole tenant.
+ * Decodes a viewer from outside the process: from a token, a request, a configuration. Fails with an `invalid_scope` that names each wrong
+ * key and quotes no value. Never returns a viewer of the whole tenant.
  */
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
- * Makes a viewer that sees the records of all users of the tenant, but not the library's own rows: for an administrator, an export or
- * a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant, even
- * for `undefined`, so that a missing value never becomes the default tenant.
+ * Makes a viewer that sees the records of all users of the tenant, but not those that the library writes for itself: for an administrator,
+ * an export or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant,
+ * also for `undefined`, so that a missing value never becomes the default tenant.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
   new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
@@ -130,8 +130,8 @@ export const system = (tenant = "default"): System => new System({ tenant: tenan
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
 /**
- * Whether the value is a valid viewer. Checks every field again, since a caller may have changed a viewer or bypassed its
- * constructor. A plain object with the fields of a viewer is not a viewer.
+ * Whether the value is a valid viewer. Checks every field again, since code may have changed a viewer or bypassed its constructor. A plain
+ * object with the fields of a viewer is not a viewer.
  */
 export const isAny = (value: unknown): value is Any =>
   value instanceof System ? isTenant(value.tenant) : value instanceof Viewer && isWhole(value)
@@ -147,18 +147,18 @@ const isWhole = (viewer: Viewer): boolean => {
   return isTenant(tenant) && (reach === "exact" || (reach === "within" && hasId) || (reach === "everyone" && !hasId))
 }
 
-/** Makes the `invalid_scope` error of a call whose viewer is not a `Viewer`. */
+/** Makes the `invalid_scope` error for an argument that is not a viewer. */
 export const notViewer = (op: string): MemoryError.MemoryError =>
   MemoryError.make("invalid_scope", { op, message: "expected a Viewer: make one with Viewer.make or Viewer.decode" })
 
-/** Runs `call` for the viewer; fails with `invalid_scope` if the value is not a viewer. */
+/** Runs `call` with the viewer. Fails with `invalid_scope` if the value is not a viewer. */
 export const required = <V extends Any, A, E>(
   op: string,
   viewer: V,
   call: (viewer: V) => Effect.Effect<A, E>
 ): Effect.Effect<A, E | MemoryError.MemoryError> => isAny(viewer) ? call(viewer) : notViewer(op)
 
-/** Returns the name of the viewer's tenant in NFC, for use as a key. */
+/** Returns the name of the viewer's tenant in NFC. Equal tenants have equal names. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
 
 /** Whether two viewers are equal in tenant, ids and reach. Compares ids after NFC normalisation. */
@@ -173,16 +173,16 @@ export const idsOf = (viewer: Any): Ids =>
     ? {}
     : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
-/** Returns the scope that has exactly the viewer's ids; Global if the viewer has no id. */
+/** Returns the scope with exactly the ids of the viewer; `Global` if the viewer has no id. */
 export const scopeOf = (viewer: Any): MemoryScope => {
   const ids = idsOf(viewer)
   return Object.keys(ids).length === 0 ? Global : ids
 }
 
 /**
- * Returns the scope that a viewer's statements are about: that of its user, if the viewer names one; else that of its agent, if the
- * viewer names neither session nor actor. If there is no such scope, or the viewer does not see it (`within` several ids), returns the
- * scope of all ids of the viewer.
+ * Returns the scope that a viewer's statements are about: that of its user, if the viewer has a user id; else that of its agent, if it has
+ * neither a session id nor an actor id. In all other cases, and if the viewer does not see that scope (`within` with several ids), returns
+ * the scope of all ids of the viewer.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -194,10 +194,13 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
   return subject !== undefined && sees(viewer, subject) ? subject : scopeOf(viewer)
 }
 
-/** Returns the viewer with reach `exact`, which sees no narrower scopes. `System` becomes a viewer that sees Global only. */
+/** Returns the viewer with reach `exact`, which does not see narrower scopes. `System` becomes a viewer that sees only `Global`. */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
-/** Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`, which sees every record with these ids. */
+/**
+ * Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`, so that the viewer sees every record with the
+ * ids.
+ */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
   make({
     ...idsOf(viewer),
@@ -228,7 +231,7 @@ const decodeOutside = (input: unknown) => Schema.decodeUnknownEither(FromOutside
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 
-/** Returns the keys of a viewer that the input only inherits, such as the getters of a class. */
+/** Returns the keys of a viewer that the input has by inheritance only, such as the getters of a class. */
 const inherited = (input: unknown): ReadonlyArray<string> =>
   typeof input === "object" && input !== null
     ? [...fields, "tenant", "reach"].filter((key) => key in input && !Object.hasOwn(input, key))
@@ -252,30 +255,32 @@ const tenantFrom = (op: string, tenant: string | undefined): string => {
   throw MemoryError.make("invalid_scope", { op, message: "tenant: expected 1..256 characters, not undefined" })
 }
 
-/** The scopes that a viewer sees, as data that a database can put into a query. */
+/** The scopes that a viewer sees, as data from which a database can make a query. */
 export type Visibility =
-  /** Every row, the library's own included: what `System` sees. */
+  /** Every row, including those that the library writes for itself: what `System` sees. */
   | { readonly _tag: "All" }
-  /** Every row but the library's own: what reach `everyone` sees. */
+  /** Every row except those that the library writes for itself: what reach `everyone` sees. */
   | { readonly _tag: "Everyone" }
-  /** The scopes with these keys (`MemoryScope.key`): what reach `exact` sees. At most 32, since a scope has five ids. */
+  /** The scopes with these keys (`MemoryScope.key`): what reach `exact` sees. At most 32, one per subset of the viewer's five ids. */
   | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
-  /** Every scope that has all of these ids, at least one: what reach `within` sees. Not Global or the library's own. */
+  /** Every scope that has all of these ids, at least one: what reach `within` sees. Not `Global`, nor the library's own scope. */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**
- * The rows that a call may see: rows of one tenant, in the visible scopes, that have not expired. Each call makes its own object, so
- * an engine may use the object's identity to answer all requests of one call from one snapshot.
+ * The rows that a call may read: rows of one tenant, in the visible scopes, that have not expired. Each call makes a new object, so an
+ * engine may recognise the reads of one call by the object's identity, and answer all of them from one snapshot.
  */
 export interface Sight {
-  /** The tenant, after NFC. */
+  /** Name of the tenant in NFC. */
   readonly tenant: string
   readonly visibility: Visibility
-  /** Epoch milliseconds. Rows with `expiresAt` at or before it are absent; −Infinity shows expired rows too. */
+  /**
+   * Time of the call, epoch milliseconds. Rows with `expiresAt` at or before it are not read; with −Infinity, expired rows are read too.
+   */
   readonly now: number
 }
 
-/** Returns the scopes that a viewer sees. `includes` agrees with `sees` for every scope. */
+/** Returns the scopes that a viewer sees. `includes` of the result equals `sees` for every scope. */
 export const visibilityOf = (viewer: Any): Visibility => {
   if (isSystem(viewer)) return { _tag: "All" }
   if (viewer.reach === "everyone") return { _tag: "Everyone" }
@@ -289,14 +294,14 @@ export const visibilityOf = (viewer: Any): Visibility => {
   return { _tag: "Scopes", keys: [Global, ...scopes.slice(1).map(key)] }
 }
 
-/** Returns the rows that a viewer sees at a time. The library itself sees expired rows too. */
+/** Returns the rows that a viewer may read at a time. `System` also reads expired rows. */
 export const sightOf = (viewer: Any, now: number): Sight => ({
   tenant: tenantOf(viewer),
   visibility: visibilityOf(viewer),
   now: isSystem(viewer) ? -Infinity : now
 })
 
-/** Makes a predicate that tells whether a scope is visible. Make it once and use it for many rows. */
+/** Returns a predicate: whether a scope is visible. It is made once and called for many rows. */
 export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
   switch (visibility._tag) {
     case "All":
@@ -315,27 +320,27 @@ export const includes = (visibility: Visibility): (scope: MemoryScope) => boolea
 }
 
 /**
- * Schema of the shared scopes that a model may write, in addition to those of `mayWrite`: `agent` is every scope that has the viewer's
- * agent and no user, `global` is Global. Other users read the records of these scopes.
+ * Schema of the shared scopes that a model may write, in addition to those of `mayWrite`: `agent` is every scope with the viewer's agent
+ * and no user, `global` is `Global`. Other users can read the records of shared scopes.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
 /** The shared scopes that a model may write. */
 export type SharedWrites = typeof SharedWrites.Type
 
 /**
- * Whether a model may write records of the scope on behalf of the viewer. Applies to writes by tools, by extraction and by the
- * pipeline. Harness code that calls the service directly may write any scope that the viewer sees. `trustIn` limits the trust of both.
+ * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline.
+ * Code of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust of all these writes.
  *
  * ```text
- * the viewer names            a model may write
+ * ids of the viewer           a model may write
  * a user                      scopes that have this user
  * an agent or a run alone     every scope that the viewer sees: it is one person's agent
  * a session or an actor       scopes that have all ids of the viewer: it is one of many visitors of a bot
  * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *
- * `shared` permits more scopes; default none. A bot that serves many people must name each of them in the viewer, by user, session
- * or actor: a viewer that names only the bot's agent may write everything that it sees.
+ * `shared` permits more scopes; default none. A bot that serves many people must identify each of them in the viewer by a user, session
+ * or actor id: a viewer with only the id of the bot's agent may write everything that it sees.
  */
 export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
   if (isSystem(viewer)) return true
@@ -348,8 +353,8 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 }
 
 /**
- * Returns the trust level of a record that the viewer writes into the scope: `trust`, but at least 2 (less trusted) if the viewer
- * names a user and the scope does not. Other users read such a record, and must not trust it like their own.
+ * Returns the trust level of a record that the viewer writes into the scope: `trust`, but at least 2 (less trusted) if the viewer has a
+ * user id and the scope has none. Other users read such a record, and must not trust it like one of their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&
@@ -357,7 +362,7 @@ export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
     ? 2
     : trust
 
-/** Whether the viewer names an agent or a run, and no user, session or actor: then the agent is taken to serve one person only. */
+/** Whether the viewer has an agent or run id, and no user, session or actor id. The agent is then assumed to serve one person only. */
 export const isPersonal = ({ actorId, agentId, runId, sessionId, userId }: Viewer): boolean =>
   userId === undefined && sessionId === undefined && actorId === undefined &&
   (agentId !== undefined || runId !== undefined)

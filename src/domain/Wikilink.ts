@@ -3,27 +3,29 @@
  *
  * ```text
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
- * [alias](target.md)   [alias](<target.md#heading>)                   not in `code`, not in a fence, not after \
+ * [alias](target.md)   [alias](<target.md#heading>)
  * ```
+ *
+ * A link in code, in a fence or after a backslash is ignored.
  */
 
 /** A link in markdown. */
 export interface Wikilink {
   /** An id, a name, or a path whose last segment is one; trimmed, not empty. */
   readonly target: string
-  /** Part of the target that the link points to: a heading, or `^block`. */
+  /** The part of the target that is linked: a heading, or `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
   /** Whether the link has a `!` before it (`![[…]]`), which embeds the target. */
   readonly embed: boolean
-  /** Whether the link is written as `[text](target.md)`. Such a target is first looked up relative to the folder of the text. */
+  /** Whether the link is written as `[text](target.md)`. Such a target is first resolved relative to the folder of the text's own file. */
   readonly markdown?: true
 }
 
-/** Largest number of different targets per text; further ones are ignored. */
+/** Largest number of different targets per text; the links to further ones are ignored. */
 export const maxTargets = 1_000
 
-/** Returns the links of a text in order; of several links to the same target, only the first. Cost: one pass over the text. */
+/** Returns the links of a text in order, only the first of several to the same target. Cost: one pass over the text. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
@@ -40,7 +42,7 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 /** Whether the text may contain a link, that is, `[[` or `](`. Cost: a fraction of a nanosecond per character. */
 export const mayHaveLink = (text: string): boolean => text.includes("[[") || text.includes("](")
 
-/** Returns a key of a name that is equal for names that differ only in case, white space or Unicode normalisation. */
+/** Normalises a name. Names that differ only in case, white space or Unicode normalisation have equal results. */
 export const nameOf = (text: string): string =>
   text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // upper case turns ß into SS
 
@@ -51,7 +53,7 @@ export const hash = (text: string): number => {
   return sum
 }
 
-/** Returns `hash(nameOf(text))`. For ASCII text it builds no string: about a nanosecond per character. */
+/** Returns `hash(nameOf(text))`. Builds no string if the text is ASCII: costs about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
   let at = 0
   let end = text.length
@@ -70,7 +72,7 @@ export const hashOfName = (text: string): number => {
   return sum
 }
 
-/** Maps the code of an ASCII character to its code in `nameOf`: letters to lower case, white space to a space. */
+/** Maps the code of an ASCII character to its code after `nameOf`: a capital to its small letter, white space to a space. */
 const folded = Uint8Array.from(
   { length: 128 },
   (_, code) => code >= 65 && code <= 90 ? code + 32 : code >= 9 && code <= 13 ? 32 : code
@@ -80,7 +82,7 @@ const folded = Uint8Array.from(
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/** Returns the names that a target may refer to, the likelier first: the whole target, then its last path segment. */
+/** Returns the names to which a target may refer, the more probable first: the whole target, then its last path segment. */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -88,12 +90,12 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 }
 
 /**
- * Returns the `#tag`s of markdown without the `#`, in order, without duplicates that differ in case only. A tag stands at the start
- * of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number.
- * Ignores code and links. Cost: one pass over the text.
+ * Returns the `#tag`s of markdown without the `#`, in order; of tags that differ only in case, the first. A tag is at the start of a line
+ * or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number. Tags in code and in
+ * links are ignored. Cost: one pass over the text.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
-  if (!mayHaveTag(text)) return [] // most notes use `#` for headings only
+  if (!mayHaveTag(text)) return [] // fast path: most notes have `#` in headings only
   const found = new Map<string, string>()
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue
@@ -110,7 +112,7 @@ export const tags = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values())
 }
 
-/** Whether the text has a `#` where a tag may begin, followed by neither white space nor another `#`. */
+/** Whether the text has a `#` that may begin a tag: one that is followed by neither white space nor another `#`. */
 const mayHaveTag = (text: string): boolean => {
   for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
     if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true
@@ -142,8 +144,8 @@ const withoutCode = (text: string): string => {
 }
 
 /**
- * Returns the paragraphs of a text without fenced code (CommonMark 0.31.2, §4.5). Each can be parsed alone, since no code span
- * extends beyond its paragraph.
+ * Returns the paragraphs of a text, without fenced code (CommonMark 0.31.2, §4.5). Each paragraph can be parsed separately, since a code
+ * span ends with its paragraph.
  */
 const prose = (text: string): ReadonlyArray<string> => {
   const paragraphs: Array<string> = []
@@ -155,7 +157,7 @@ const prose = (text: string): ReadonlyArray<string> => {
   }
   for (const line of text.split(/\r\n|\r|\n/)) {
     const mark = line.includes("```") || line.includes("~~~")
-      ? /^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})([^]*)$/.exec(line) // a fence may stand in a quotation or a list
+      ? /^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})([^]*)$/.exec(line) // a fence may be in a quotation or a list
       : null
     if (fence !== undefined) {
       if (mark && mark[1]!.startsWith(fence) && mark[2]!.trim() === "") fence = undefined
@@ -169,11 +171,11 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
-/** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax to look for. */
+/** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax in it. */
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 
-/** Returns the links of a text for which `isPlain` holds: the same as `linksOf`, but faster, as it jumps from `[[` to `[[`. */
+/** Returns the links of a text for which `isPlain` is true. Equals `linksOf`, but is faster, since it searches for `[[` only. */
 const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
@@ -185,7 +187,7 @@ const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns the index of the first bracket or line break from `at` on; else the length of the text. */
+/** Returns the index of the first bracket or line break at or after `at`; the length of the text if there is none. */
 const endOfTarget = (text: string, at: number): number => {
   let end = at
   while (end < text.length && !"[]\n\r".includes(text[end]!)) end++
@@ -193,8 +195,8 @@ const endOfTarget = (text: string, at: number): number => {
 }
 
 /**
- * Returns the links of a paragraph, except in code spans. A code span ends at the next run of as many backticks as it begins with;
- * without such a run, the backticks are text (CommonMark §6.1).
+ * Returns the links of a paragraph, without those in code spans. A code span ends at the next run of backticks that is as long as the run
+ * that begins it; if there is no such run, the backticks are text (CommonMark §6.1).
  */
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
@@ -222,7 +224,7 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns the end of the run of backticks at `at`, and the end of the code span that it opens, or the same end if it opens none. */
+/** Returns the end of the run of backticks at `at`, and the end of the code span that begins with it, or the same end if none does. */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
   while (text[end] === "`") end++
@@ -232,10 +234,12 @@ const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): rea
   return [end, close === undefined ? end : close + end - at]
 }
 
-/** Longest destination of a markdown link, in UTF-16 units. */
+/** Greatest length of a markdown link's destination, in UTF-16 units. */
 const maxDestination = 2_048
 
-/** Returns the link whose destination begins at `at`, and its end; no link if the destination is not a `.md` path without a scheme. */
+/**
+ * Returns the link whose destination begins at `at`, and its end. Returns no link unless the destination is a `.md` path without a scheme.
+ */
 const destinationAt = (
   text: string,
   at: number,
@@ -252,7 +256,7 @@ const destinationAt = (
   return [{ target, heading, alias: alias.trim() || undefined, embed, markdown: true }, at + found[0].length - 1]
 }
 
-/** Decodes percent escapes. Returns a text with an invalid escape unchanged. */
+/** Decodes percent escapes. Returns the text unchanged if an escape is invalid. */
 const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text).trim()
@@ -261,14 +265,14 @@ const decoded = (text: string): string => {
   }
 }
 
-/** Returns the index of the first backslash, backtick or bracket from `at` on; else the length of the text. */
+/** Returns the index of the first backslash, backtick or bracket at or after `at`; the length of the text if there is none. */
 const nextSpecial = (text: string, at: number): number => {
   special.lastIndex = at
   return special.test(text) ? special.lastIndex - 1 : text.length
 }
 const special = /[\\`[\]]/g
 
-/** Returns the start indices of the runs of backticks, grouped by the length of the run, in descending order. */
+/** Returns the indices at which runs of backticks start, by the length of the run, in descending order. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {
@@ -286,7 +290,7 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes the bar as `\|`
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes the bar: `\|`
   const [whole, heading] = halves(path, "#")
   const [target, block] = halves(whole, "^")
   return target === "" ? undefined : {

@@ -1,6 +1,7 @@
 /**
- * The language model that the harness provides, as a service with two calls: text, and JSON that fits a Schema. `layerRecord`
- * writes the answers of a model into a file, called a cassette; `layerReplay` answers from that file, without a model.
+ * The language model that the harness (the program that runs the agent) provides, as a service with two methods: `complete` returns text,
+ * `object` a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette; `layerReplay` answers
+ * from that file, without a model.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -13,7 +14,7 @@ import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Validation from "../domain/Validation.ts"
 
-/** Longest answer that `object` accepts, in UTF-16 units. For a longer answer it fails with `model`, without parsing it. */
+/** Greatest length of an answer that `object` parses, in UTF-16 units. For a longer answer, `object` fails with `model`. */
 export const maxAnswerLength = 262_144
 
 /** A prompt for a model: the system prompt and the message of the user. */
@@ -24,13 +25,13 @@ export interface Prompt {
 
 /** A language model that answers prompts. */
 export interface Service {
-  /** Name of the model; recorded in cassettes. */
+  /** Name of the model, which is written into cassettes. */
   readonly model: string
-  /** Asks the model. Fails with `model`. Has no timeout: the caller sets one (an outbox: two minutes). */
+  /** Asks the model. Fails with `model`. Has no timeout: the caller sets one (an outbox sets two minutes). */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * Asks the model and decodes the first JSON object or array in the answer that fits the schema, even among prose, in a fence, or cut
-   * off at the end. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`; a retry may succeed. The error
+   * Asks the model, and decodes the first JSON object or array in the answer that fits the schema, even if prose or a fence surrounds it or
+   * its end is missing. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`; a retry may succeed. The error
    * says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
@@ -53,16 +54,16 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
   }
 }
 
-/** Model name by which `isNone` recognises `layerNone`. */
+/** Name of the model of `layerNone`. */
 const none = "none"
 
-/** Whether the service is `layerNone`, which has no model. */
+/** Whether the service is that of `layerNone`, which has no model. */
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
- * Provides a model that answers from a script, for tests: the n-th call gets the n-th value, or each call the result of the function.
- * A string is the answer, a `MemoryError` is the failure of the call, and any other value is answered as JSON. Calls beyond the end of
- * the script fail with `model`. Each build of the layer begins the script anew, unless it is an iterator, which cannot begin anew.
+ * Provides a model that answers from a script, for tests: the n-th call returns the n-th value, or each call returns the result of the
+ * function. A string is the answer, a `MemoryError` is the failure of the call, and any other value is answered as JSON. Calls after the
+ * last value fail with `model`. Each build of the layer starts with the first value, but an iterator cannot be restarted and continues.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -83,8 +84,8 @@ export const layerScripted = (
   })
 
 /**
- * Provides no model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline` with this
- * layer adds the facts that `customExtract` returns, without asking a model.
+ * Provides no model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline` with this layer asks
+ * no model; it adds the facts that the option `customExtract` returns.
  */
 export const layerNone: Layer.Layer<Completion> = Layer.succeed(
   Completion,
@@ -100,8 +101,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 )
 
 /**
- * Provides a model that asks the given `Completion` and appends each answer to a cassette before it returns it. Does not record
- * failures. Fails with `io` if the cassette cannot be written. To record anew, delete the file first.
+ * Provides a model that asks the given `Completion`, and appends each answer to a cassette before it returns the answer. Failures are not
+ * recorded. Fails with `io` if the cassette cannot be written. To replace the recorded answers, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -119,9 +120,9 @@ export const layerRecord = (
   )
 
 /**
- * Provides a model that answers from a cassette. A prompt that was recorded several times gets its answers in that order; each build
- * of the layer begins with the first. A call fails with `model` if its prompt was not recorded, or if all recorded answers to it were
- * given already. The layer fails with `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
+ * Provides a model that answers from a cassette. The n-th call with a prompt returns the n-th answer that was recorded for it; each build
+ * of the layer starts with the first. A call fails with `model` if no answer to its prompt was recorded, or if all were returned already.
+ * The layer fails with `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
  */
 export const layerReplay = (
   file: string
@@ -152,13 +153,13 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Returns the message of the error for a prompt without a recorded answer. The error's `cause` holds the prompt, for logs. */
+/** Returns the message of the error for a prompt to which the cassette has no further answer; `played` is the number of those returned. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
-/** Makes a function that takes the next answer of a script. Callers that share an iterator share its answers. */
+/** Returns a function that returns the next answer of a script. Callers that share an iterator share its answers. */
 const taken = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
   return (): ReadonlyArray<unknown> => {
@@ -196,8 +197,8 @@ const CassetteEntry = Schema.Struct({
 interface CassetteEntry extends Schema.Schema.Type<typeof CassetteEntry> {}
 
 /**
- * Opens a cassette and returns a function that appends an entry: one write per line, one write at a time. Creates a missing folder,
- * and removes a last line that a crash left incomplete. Fails with `unsupported`, and changes nothing, if a newer release recorded
+ * Opens a cassette, and returns a function that appends an entry: one write per line, one write at a time. Creates the folder if it is
+ * missing, and removes a last line that a crash left incomplete. Fails with `unsupported`, and changes nothing, if a newer release recorded
  * the cassette.
  */
 const recordTo = (file: string) =>
@@ -249,7 +250,7 @@ const readCassette = (file: string) =>
 
 const reading = "Cassette.read"
 const asLine = Schema.parseJson(CassetteEntry)
-// functions, so that the codecs are compiled at the first call and not when the package is imported
+// functions, so that the codecs are compiled when they are first called, not when the package is imported
 const encodeEntry = (entry: CassetteEntry) => Schema.encode(asLine)(entry)
 const decodeEntry = (line: string) => Schema.decode(asLine)(line)
 

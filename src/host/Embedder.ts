@@ -12,16 +12,16 @@ import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** Purpose of a vector. Some models embed a question differently from the texts that answer it. */
+/** Reason to embed a text: to store it, to search with it, or to store it after a change. Some models embed queries in another way. */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model, which is part of the key of every vector. A model that makes other vectors must have another name. */
+  /** Name of the model, by which vectors are stored. A model that makes other vectors must have another name. */
   readonly model: string
   /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number
-  /** Calibration of the model's cosines; `calibrate` measures the `floor`. Default: the defaults of `Calibration`. */
+  /** Calibration of the model's cosines. `calibrate` measures its `floor`. Default: the defaults of `Calibration`. */
   readonly calibration?: Calibration | undefined
   /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. Fails with `model`. */
   readonly embed: (
@@ -30,9 +30,9 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
 }
 
-/** Calibration of a model: how its cosines are scored in a search by vectors, or by words and vectors. */
+/** Calibration of a model: how cosines become scores in a search by vectors, or by words and vectors. */
 export interface Calibration {
-  /** Typical cosine of two unrelated texts, at or below which a search finds nothing, 0 to below 1. Default 0. */
+  /** Typical cosine of two unrelated texts, 0 to below 1. A search finds no text with a cosine at or below it. Default 0. */
   readonly floor?: number | undefined
   /** Weight of the vectors, relative to a weight of 1 for words. Default .4; use 1 or more for a model that ranks better than words. */
   readonly weight?: number | undefined
@@ -43,18 +43,20 @@ export class Embedder extends Context.Tag("@memory/Embedder")<Embedder, Service>
 
 /** Options of `make`. */
 export interface Options {
-  /** Largest number of texts per call of the backend; default 32. */
+  /** Largest number of texts per call of the wrapped model; default 32. */
   readonly batch?: number | undefined
-  /** Largest number of concurrent calls of the backend, for all callers together; default 4. */
+  /** Largest number of concurrent calls of the wrapped model, by all callers together; default 4. */
   readonly concurrency?: number | undefined
-  /** Number of vectors in the cache; the least recently used one is dropped. Default 1,000 (1.5 MB at 384 dimensions); 0: no cache. */
+  /**
+   * Largest number of cached vectors; beyond it, the least recently used is dropped. Default 1,000 (1.5 MB at 384 dimensions); 0: no cache.
+   */
   readonly cache?: number | undefined
 }
 
 /**
- * Adds batches, bounded concurrency and a cache to a backend. Concurrent callers of the same text share one call. `embed` fails with
- * `model` if the backend returns a wrong number of vectors, a wrong number of dimensions, or a number that is not finite. An invalid
- * option is a defect.
+ * Adds batches, bounded concurrency and a cache to a model (`primitives`). Concurrent callers of the same text share one call. `embed`
+ * fails with `model` if the wrapped model returns a wrong number of vectors, a wrong number of dimensions, or a number that is not finite.
+ * An invalid option is a defect.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -72,7 +74,7 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
     return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
   })
 
-/** Dies if an option of `make` is invalid; some values would make it wait or loop for ever. */
+/** Dies if an option of `make` is invalid, since some invalid values would make `embed` wait or loop for ever. */
 const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   Effect.orDie(Validation.refuseOptions("Embedder.make", [
     ...batch === Infinity ? [] : Validation.countIssues("batch", batch, 1),
@@ -81,8 +83,8 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   ]))
 
 /**
- * Returns the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to 0..0.95. Keeps
- * the `weight`. Costs one call of the model, and fails if that call fails.
+ * Returns the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to 0..0.95. The
+ * `weight` stays. Costs one call of the model; fails if that call fails.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -113,9 +115,10 @@ const unrelated = [
 ]
 
 /**
- * Embeds offline, without a model: a text becomes the weighted mean (smooth inverse frequency) of the GloVe vectors of its words, from a
- * table of 20,000 English words in 100 dimensions. Ignores the order of words. Vectors have length 1; a text without a known word gets
- * the zero vector. The layer reads the table, 2 MB, from the package's folder, and fails with `io` if it is not there, as in a bundle.
+ * Embeds offline, without a model: the vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words,
+ * from a table of 20,000 English words in 100 dimensions. The order of words makes no difference. Vectors have length 1; a text without a
+ * known word has the zero vector. The layer reads the table, 2 MB, from the package's folder. It fails with `io` if the table is not there,
+ * as in a bundle.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -129,7 +132,7 @@ export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, Fi
   })
 )
 
-/** Error message for a missing `Embedder`, which names the layer to provide. @internal */
+/** Error message for a missing `Embedder`; it names the layer to provide. @internal */
 export const missing = "there is nothing to embed with: provide an Embedder to the layer that asks it, " +
   "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))"
 
@@ -141,9 +144,9 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * Embeds by hashing, for tests: equal texts get equal vectors, and texts are the more similar the more words they share. Each stem adds
- * or subtracts 1 at the index given by its hash (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text without words
- * gets the zero vector. Default: 256 dimensions.
+ * Embeds by hashing, for tests: equal texts have equal vectors, and texts are the more similar the more words they share. Each stem adds 1
+ * to or subtracts 1 from the component that its hash selects (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text
+ * without words has the zero vector. Default: 256 dimensions.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}
@@ -195,11 +198,11 @@ type Vectors = ReadonlyArray<Float32Array>
 type Embed = Service["embed"]
 
 /**
- * Adds a cache of vectors, by purpose and text, and deduplicates concurrent requests. `ask` gets at most `batch` texts at a time,
- * without duplicates; its vectors are shared, not copied.
+ * Adds a cache of vectors, by purpose and text, and deduplicates concurrent requests. `ask` receives at most `batch` texts at a time,
+ * without duplicates. Its vectors are shared, not copied.
  *
- * Law: only one caller at a time asks for a given text. If that fails, every caller that waits for the text fails, and the failure is
- * not cached. If the asking caller is interrupted, the waiting callers ask again.
+ * Law: a text is requested by one caller at a time; others wait for it. If the request fails, all of them fail, and the failure is not
+ * cached. If the requesting caller is interrupted, the waiting ones request the text themselves.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
   const kept = recentlyUsed(limit)
@@ -226,7 +229,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
       const settle = (claims: ReadonlyArray<Claim>, exit: Exit.Exit<Vectors, MemoryError.MemoryError>) =>
         Effect.sync(() => {
           for (const [n, { key, pending, text }] of claims.entries()) {
-            if (underWay.get(key) !== pending) continue // settled before, with its batch
+            if (underWay.get(key) !== pending) continue // already settled with its batch
             underWay.delete(key)
             if (Exit.isSuccess(exit)) {
               vectors.set(text, exit.value[n]!)
@@ -255,17 +258,17 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
       })
 
       return restore(asked).pipe(
-        Effect.ensuring(settle(mine, Exit.interrupt(FiberId.none))), // settles the texts of batches that never began
+        Effect.ensuring(settle(mine, Exit.interrupt(FiberId.none))), // settles the texts of batches that were not started
         Effect.zipRight(restore(awaited))
       )
     })
   return embed
 }
 
-/** A vector that one caller asks for and others may await; `undefined` if the asking caller was interrupted. */
+/** A vector that one caller has requested and others may wait for; `undefined` if the requesting caller was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
-/** A text that this caller asks for, or for which it awaits another caller. */
+/** A text that this caller requests, or that another caller has requested and this one waits for. */
 interface Claim {
   readonly text: string
   readonly key: string
@@ -288,21 +291,21 @@ const recentlyUsed = (limit: number) => {
   }
 }
 
-/** Model name of the word vectors. Increase its last number when the table, the tokenizer or the weights change. */
+/** Model name of the word vectors. Increase its last number if the table, the tokenizer or the weights change: vectors are stored by it. */
 const wordModel = "glove-100d-20k-1"
 const wordDimensions = 100
 
 /**
  * Reads the table of word vectors, 2 MB, and returns the function that embeds a text: the weighted mean of the vectors of its words.
- * Rare words weigh more; a word that occurs twice counts twice; a word that is not in the table does not count. Order and negation are
- * lost. Takes 5 µs for a short text.
+ * Rare words weigh more; a word that occurs twice counts twice; a word that is not in the table does not count. Order and negation
+ * make no difference. Takes 5 µs for a short text.
  *
  * ```text
  * v(text) = Σ a / (a + p(w)) · v(w),  then of length 1       a = 10⁻³
  * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
  * ```
  *
- * This is smooth inverse frequency (Arora, Liang and Ma 2017), but without removing the common component: with a constant one removed,
+ * This is smooth inverse frequency (Arora, Liang and Ma 2017), but the common component of all vectors is not removed: without it,
  * searches of dialogue found less. p(w), the frequency of a word, is estimated by Zipf–Mandelbrot from its rank; v(w) has length 1.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
@@ -353,7 +356,7 @@ const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
 
 const wordsOf = Tokenizer.make({ stopwords: "wide" })
 
-/** Returns the factor of each row of the table: the weight of the word divided by the length of its vector. */
+/** Returns the factor of each row of the table: the weight of its word divided by the length of its vector. */
 const scalesOf = (size: number, table: Int8Array): Float64Array => {
   const zipf = Float64Array.from({ length: size }, (_, rank) => 1 / (rank + 1 + 2.7))
   const total = zipf.reduce((sum, x) => sum + x, 0)

@@ -1,20 +1,23 @@
-/** Plugins of the harness. A plugin is told when a turn begins or ends and when a session ends, and may deny tool calls. */
+/**
+ * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and sessions; it may deny tool
+ * calls.
+ */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Viewer from "../domain/Viewer.ts"
 
-/** Schema of a signal of the harness: a turn began, a turn ended, or a session ended. */
+/** Schema of a signal, by which the harness reports that a turn began, a turn ended, or a session ended. */
 export const Signal = Schema.Union(
   Schema.TaggedStruct("turn_start", { viewer: Viewer.Viewer }),
   Schema.TaggedStruct("turn_end", { viewer: Viewer.Viewer }),
   Schema.TaggedStruct("session_end", { viewer: Viewer.Viewer })
 )
-/** A signal of the harness. */
+/** A report of the harness that a turn began, a turn ended, or a session ended. */
 export type Signal = typeof Signal.Type
 
-/** A tool call that plugins allow or deny. For `writes` see `MemoryTool`. */
+/** A tool call, which plugins allow or deny. `writes` is as in `MemoryTool`. */
 export interface ToolCall {
   readonly tool: string
   readonly writes: boolean
@@ -31,28 +34,31 @@ export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 /** A plugin, which handles signals and decides on tool calls. All of its methods are optional. */
 export interface HarnessPlugin {
-  /** Unique id. A plugin that this library would add itself is left out if a plugin with its id is provided. */
+  /** Unique id. If a plugin with the id of one that this library adds itself is provided, the library's is left out. */
   readonly id: string
-  /** Handles a signal. If it dies, the defect is logged and the turn continues. */
+  /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined
-  /** Allows or denies a call. Plugins are asked in order until one denies the call. A plugin that dies denies it, too. */
+  /** Allows or denies a call. Plugins are asked in order, until one denies the call. A plugin that dies denies the call. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
-   * Runs if a call that was allowed has failed validation and written nothing, so that a plugin which counts calls can uncount
-   * this one. Receives the same object as `beforeToolCall`.
+   * Runs after a call that was allowed, but failed validation and wrote nothing. A plugin that counts calls can then subtract this one. The
+   * argument is the same object that `beforeToolCall` received.
    */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
 
-/** The plugins that are provided, none by default. A `Context.Reference`, so it never appears in `R`. */
+/** The provided plugins, in order. Default: none. A `Context.Reference`, so it never appears in `R`. */
 export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
   defaultValue: (): ReadonlyArray<HarnessPlugin> => []
 }) {}
 
-/** A plugin, or an Effect that makes one, for a plugin with state. */
+/** A plugin; or, for a plugin with state, an Effect that makes it. */
 export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
-/** Adds plugins after those that are already provided. Give a plugin with state as an Effect that makes it. */
+/**
+ * Adds plugins after those that are already provided. A plugin with state is passed as an Effect that makes it, once per build of the
+ * layer.
+ */
 export const layer = <E = never, R = never>(
   ...plugins: ReadonlyArray<PluginSource<E, R>>
 ): Layer.Layer<Plugins, E, R> =>

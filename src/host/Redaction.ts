@@ -1,6 +1,6 @@
 /**
  * Replaces secrets in texts before they are stored or sent to a model: keys, tokens, card numbers and, if asked, e-mail addresses;
- * or whatever your own function finds. Provide it once, beneath all layers of memory; without it nothing is redacted.
+ * or whatever your own function finds. Provide it once, to all layers of memory; without it nothing is redacted.
  *
  * What is redacted: drafts, patches, and messages of outboxes and threads before any store stores them; texts before a model is asked
  * to extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows
@@ -9,10 +9,10 @@
  * number of secrets found, never the secrets. It is published by each `MemoryEvents` with the same redaction, and by each that is
  * provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
  *
- * A store keeps the redaction that it was built with, and all services over the store redact with that one. If another redaction
- * is provided to them, `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported`. A federation refuses
- * a writable store that lacks the redaction of the federation. One layer is one redaction, even if it is built twice; two calls of
- * `Redaction.layer` make two different ones. So provide one layer last, beneath the store, or to the store alone.
+ * A store keeps the redaction with which it was built, and all services over the store use that one. If another redaction is provided
+ * to them, `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported`. A federation fails to build with a
+ * writable store that lacks the redaction of the federation. One layer is one redaction, even if it is built twice; two calls of
+ * `Redaction.layer` make two different ones. So provide one layer last, to the store and everything over it, or to the store alone.
  * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store with a redaction only if
  * `unredacted: true` is given. Over a store without a redaction, the kinds of memory, `Threads` and `MemoryPipeline` log a warning
  * and use the redaction provided to them for names, messages and prompts of their own; the store's other texts are not redacted.
@@ -39,19 +39,21 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** A report that secrets were found: their number, and the viewer of the write; for a text sent to a model, `Viewer.system()`. */
+/** A report that secrets were found in a text: their number, and the viewer who wrote it; `Viewer.system()` for a text sent to a model. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
 }
 
-/** A redaction, which finds secrets, replaces them, and reports their number. */
+/** A redaction. It finds secrets in a text, replaces them, and reports their number to listeners. */
 export interface Service {
-  /** Redacts a text. Must find no secret in its own result, since a text may pass through several layers that redact it. */
+  /**
+   * Redacts a text. Must find no secret in a text that it has redacted, since a text may be redacted several times on its way to a store.
+   */
   readonly redact: (text: string) => Redacted
   /**
-   * Calls the listener for every text in which a secret was found, until the scope closes. If several listeners have the same `key`,
-   * only one of them is called. Default: each listener has its own key.
+   * Calls the listener for every text in which a secret was found, until the scope closes. Of several listeners with the same `key`, only
+   * one is called. Default: each listener has a key of its own.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -60,15 +62,17 @@ export interface Service {
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
-/** The redaction that is provided; undefined, the default, for none. A `Context.Reference`, so it never appears in `R`. */
+/** The provided redaction. Default: `undefined`, no redaction. A `Context.Reference`, so it never appears in `R`. */
 export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction", {
   defaultValue: (): Service | undefined => undefined
 }) {}
 
-/** Provides a redaction by patterns; see `Options`. */
+/** Provides a redaction that finds secrets by the patterns of `Options`. */
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
-/** Provides a redaction by a function. If it throws, nothing is stored or sent: the call fails with `unavailable`. */
+/**
+ * Provides a redaction by a function. If the function throws, the call fails with `unavailable`, and its text is neither stored nor sent.
+ */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {
     const listeners = new Set<readonly [key: unknown, listener: (report: Report) => Effect.Effect<void>]>()
@@ -90,7 +94,7 @@ export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
     }
   })
 
-/** Metric: the number of secrets found. Counts each once, whatever the number of listeners. */
+/** Metric: the number of secrets found. A secret counts once, whatever the number of listeners. */
 const redactions = Metric.counter("memory_redactions", {
   description: "Secrets that were taken out of texts",
   incremental: true
@@ -98,18 +102,18 @@ const redactions = Metric.counter("memory_redactions", {
 
 /* Functions that choose the redaction of a service that is built on a store. */
 
-/** The fields of a store that determine the redaction of services over it. */
+/** The fields of a store on which the redaction of services over it depends. */
 interface Carrier {
   readonly name: string
   readonly redaction: Option.Option<Service>
 }
 
-/** Whether two redactions are from the same layer, even if it was built twice; two absent redactions are the same, too. @internal */
+/** Whether two redactions come from the same layer, even if it was built twice, or are both absent. @internal */
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
- * Returns the redaction for a service over a store: the store's, else the provided one. Logs a warning if one is provided that is not
- * the store's. @internal
+ * Returns the redaction for a service over a store: that of the store, or the provided one if the store has none. Logs a warning if the
+ * provided one is not that of the store. @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
@@ -122,7 +126,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
     )
   })
 
-/** Returns the store's redaction. Fails with `unsupported` if one is provided that is not the store's. @internal */
+/** Returns the redaction of the store. Fails with `unsupported` if another one is provided. @internal */
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
@@ -136,9 +140,8 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
   "or provide the redaction to the store alone"
 
 /**
- * Returns one redaction for several stores that are used as one. If they differ, it applies every redaction in turn, and `listen`
- * listens to all. By `isSame`, it equals the redaction of the stores if all of them have the same, and no other redaction if they
- * differ. @internal
+ * Returns one redaction for several stores that are used as one: the stores' own if all have the same (`isSame`). If they differ, returns
+ * one that applies each of them in turn, whose `listen` listens to all, and that is the same as none of them. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -156,9 +159,9 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
   return Option.some({ ...first, listen, redact: all.every((one) => isSame(one, first)) ? first.redact : redact })
 }
 
-/* Functions with which the library redacts what it writes and reads. Each does nothing if the redaction is undefined. */
+/* Functions with which the library redacts what it writes and reads. Without a redaction, each of them changes nothing. */
 
-/** Redacts the texts of a batch. Skips the library's own rows, whose texts were redacted before. @internal */
+/** Redacts the texts of a batch. Skips the rows that the library writes for itself, whose texts are already redacted. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -178,7 +181,7 @@ export const mutations = (
       )
   )
 
-/** Whether a draft is one of the library's own rows. A draft without a scope is not; the store refuses it later. */
+/** Whether a draft is a row that the library writes for itself. False for a draft without a scope, which the store refuses later. */
 const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
 /** Redacts messages, and the JSON that a thread stores with each message. @internal */
@@ -204,9 +207,9 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
     }))
 
 /**
- * Removes memory blocks and lone surrogates before a text is redacted: if they were removed later, when the message is stored, the text
- * on both sides could join to a secret. Repeats the removal up to eight times, since the removal of a block can form another one; then
- * makes remaining closing tags ineffective.
+ * Removes memory blocks and lone surrogates before a text is redacted. If they were removed later, when the message is stored, the text
+ * before and after them could join to a secret. Removing a block can form another one, so this repeats up to eight times; then it breaks
+ * the remaining closing tags.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -232,8 +235,8 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
   ) // the cast: the fields of the fact, of the same types
 
 /**
- * Makes a function that redacts texts that are read repeatedly, such as files. Reports the secrets of a text when it is first read from
- * its place, and again only after it has changed. @internal
+ * Returns a function that redacts texts that are read repeatedly, such as files. It reports the secrets of a text when the text is first
+ * read from a place, and again only after it has changed. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()
@@ -280,7 +283,7 @@ export const embedder = (redaction: Service | undefined, model: Embedder.Service
       )
   }
 
-/** Runs `use` with a function that redacts a text, then reports the number of secrets found. Returns `otherwise` without a redaction. */
+/** Runs `use` with a function that redacts a text, and then reports the number of secrets. Returns `otherwise` if there is no redaction. */
 const within = <A>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -292,18 +295,18 @@ const within = <A>(
     return Effect.try({
       try: () =>
         use((text) => {
-          if (typeof text !== "string") return text // the store refuses any other value
+          if (typeof text !== "string") return text // the store refuses any other value later
           const redacted = redaction.redact(text)
           if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
           count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
           return redacted.text
         }),
-      // leaves the cause out, which may quote the text
+      // the error has no cause, since the cause may quote the text
       catch: () => MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept" })
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
-/** Redacts the fields that drafts and patches have in common. Adds no field. */
+/** Redacts the fields that both drafts and patches have. A field that is absent stays absent. */
 const redactFields = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
   { body, data, links, metadata, summary, tags, ...rest }: A
@@ -334,7 +337,7 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   } as Draft // the cast: the fields of the draft, of the same types
 }
 
-/** Redacts the strings of a JSON value, but not its keys. Returns the same object if there is no secret in it, or if it is not JSON. */
+/** Redacts the strings of a JSON value, but not its keys. Returns the same object if it contains no secret, or is not JSON. */
 const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
   const walk = (value: Json, depth: number): Json => {
     if (typeof value === "string") return redact(value)
@@ -353,10 +356,10 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
   return walk(value, 0) as A // `walk` replaces strings by strings only
 }
 
-/** Redacts a string under a key that names a secret: for `{ password: "…" }` it redacts the text `password="…"`. */
+/** Redacts a string whose key names a secret, since the patterns need the name: for `{ password: "…" }`, it redacts `password="…"`. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  // tries quotes first, since only a quoted value may contain spaces
+  // quotes are tried first, since only a quoted value may contain spaces
   for (const quote of ["\"", ""]) {
     const before = `${key}=${quote}`
     const redacted = redact(before + value + quote)

@@ -1,16 +1,16 @@
 /**
- * Random bytes for secrets, such as keys, which must not be guessable.
+ * Random bytes for secrets, such as keys, which nobody must be able to guess.
  *
- * Values that are no secrets (ids, jitter, samples) come from Effect's `Random`, which anyone who has seen enough of its output can
- * predict. Secrets come from this module, by default from the operating system. Tests provide `layerSeeded`, so that a run can be
- * repeated byte for byte.
+ * Values that are no secrets (ids, jitter, samples) come from Effect's `Random`, whose output can be predicted from earlier output.
+ * Secrets come from this module, by default from the operating system. Tests provide `layerSeeded`, so that a run can be repeated byte
+ * for byte.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { secretBytes, sha256, sha256Bytes } from "../domain/Digest.ts"
 
-/** A generator of unpredictable bytes. */
+/** A generator of bytes that cannot be predicted. */
 export interface Service {
   /** Draws `length` bytes; `length` is an integer of at least 0. */
   readonly bytes: (length: number) => Effect.Effect<Uint8Array>
@@ -27,7 +27,7 @@ export const secret: Effect.Effect<string> = Effect.gen(function*() {
   return Array.from(yield* bytes(32), (byte) => byte.toString(16).padStart(2, "0")).join("")
 })
 
-/** Provides bytes that are derived from the seed. For tests only: whoever knows the seed knows every secret. */
+/** Provides bytes that are derived from the seed. For tests only: every secret can be computed from the seed. */
 export const layerSeeded = (seed: string | number): Layer.Layer<never> =>
   Layer.effect(SecureRandom, Effect.sync(() => seeded(sha256(`${typeof seed}:${seed}`))))
 

@@ -28,20 +28,20 @@ import { fade } from "../ranking/Scorer.ts"
 import type { Tokenizer } from "../ranking/Tokenizer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 
-/** Three numbers, each 0..1: the components of a record's priority, or their weights. */
+/** Three numbers, each 0..1: the components of the priority of a record, or the weights of these. */
 export interface Priority {
   readonly recency: number
   readonly importance: number
   readonly relevance: number
 }
 
-/** Default weights of the components. */
+/** Default weights of the three components. */
 export const defaultPriority: Priority = { recency: 0.4, importance: 0.3, relevance: 0.3 }
 
 /** Default half-life of recency: 24 hours, in milliseconds. */
 export const defaultHalfLife = 86_400_000
 
-/** Completes weights with the defaults and scales them to a sum of 1. Returns `undefined` if all weights are 0. */
+/** Completes weights by the defaults and scales them to a sum of 1. Returns `undefined` if all weights are 0. */
 export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined => {
   const {
     recency = defaultPriority.recency,
@@ -50,12 +50,12 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   } = weights
   const largest = Math.max(recency, importance, relevance)
   if (largest === 0) return undefined
-  const total = recency / largest + importance / largest + relevance / largest // divided first: the sum of huge weights would be Infinity
+  const total = recency / largest + importance / largest + relevance / largest // divided first: huge weights add up to Infinity
   const share = (weight: number) => weight / largest / total
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
 }
 
-/** Returns the weighted mean of the components, 0..1; it never falls when a component rises. */
+/** Returns the weighted mean of the components, 0..1. It does not fall if a component rises. */
 export const priorityOf = (components: Priority, shares: Priority): number =>
   Math.min(
     1,
@@ -63,7 +63,7 @@ export const priorityOf = (components: Priority, shares: Priority): number =>
       shares.relevance * components.relevance
   )
 
-/** Returns the recency of a record at `now`, 0.1..1: halves with each `halfLife` (milliseconds) since its last use or change. */
+/** Returns the recency of a record at `now`, 0.1..1. It halves per `halfLife` (milliseconds) since the record's last use or change. */
 export const recencyAt = (
   record: MemoryRecord,
   { accessedAt = 0, halfLife, now }: {
@@ -75,8 +75,8 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Makes a function that returns the share of the terms, 0..1, that a record's summary, body and tags contain; 0.5 without terms. Cost:
- * grows with the record's text at the first call, later with the number of terms.
+ * Returns a function that returns which share of the terms, 0..1, a record's summary, body and tags contain; 0.5 if there are no terms. The
+ * first call for a record costs time linear in its text, later calls time linear in the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5
@@ -99,14 +99,13 @@ const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string
 /** A query, with the weights and the half-life by which the results are ranked. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /**
-   * Weights, each 0 or more, scaled to a sum of 1. Defaults: 0.4, 0.3, 0.3. If all are 0, the call fails with
-   * `invalid_draft`.
+   * Weights, each 0 or more, which are scaled to a sum of 1. Defaults: 0.4, 0.3, 0.3. If all are 0, the call fails with `invalid_draft`.
    */
   readonly weights?: Partial<Priority> | undefined
   /** Half-life of recency, above 0. Default 24 hours. */
   readonly halfLife?: Duration.DurationInput | undefined
 }
-/** The parameters of `retrieve`: a query, a filter and a minimum score. */
+/** The input of `retrieve`: a query, a filter and a minimum score. */
 export interface PriorityQuery extends Omit<MemoryFilter, "after" | "forgotten">, Question {
   /** Minimum score, 0..1, inclusive. Default 0. */
   readonly minScore?: number | undefined
@@ -124,10 +123,10 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `AdaptiveMemory`. */
 export interface Service {
   /**
-   * Returns the records that match the filter, whether or not they contain a word of the query, best first, ties newest first. `limit`:
-   * default 20. With an embedding, the relevance of the nearest 1,000 records is their cosine similarity if that is greater; fails with
-   * `unsupported` if the store has no vectors. Cost: a scan of all records that match the filter. Does not mark records as used; call
-   * `touch` for that.
+   * Returns the records that match the filter, whether or not they contain a word of the query, best first; equal scores newest first.
+   * Default `limit` 20. With an embedding, the relevance of the nearest 1,000 records is their cosine similarity if that is greater; fails
+   * with `unsupported` if the store has no vectors. Cost: a scan of all records that match the filter. The records do not count as used:
+   * call `touch` for those that were.
    */
   readonly retrieve: (
     viewer: Viewer.Any,
@@ -139,7 +138,7 @@ export interface Service {
     id: MemoryId,
     question?: Question
   ) => Effect.Effect<Prioritised, MemoryError.MemoryError>
-  /** Marks a record as used now, without a new revision. */
+  /** Marks a record as used now. This makes no new revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
@@ -154,7 +153,7 @@ const Checked = Schema.Struct({
   minScore: Unit
 })
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const analyzer = yield* Analyzer.Analyzer
@@ -220,7 +219,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             onSome: (record) => Effect.succeed([record])
           }))
         const [one] = yield* prioritise(op, viewer, { embedding, halfLife, text, weights }, { ids: [id] }, record)
-        return one! // one record in, one out
+        return one! // one record in, so one out
       }).pipe(Effect.withSpan("AdaptiveMemory.getPriorityScore")),
     touch: (viewer, id) => store.touch(viewer, [id])
   }

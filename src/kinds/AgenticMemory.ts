@@ -1,9 +1,9 @@
 /**
  * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
  *
- * Without a `Completion`, rules make the suggestions; with one, the model improves them, and if it fails, a warning is logged and the rules
- * decide. Links and changes are only suggested until the caller applies them. Operations fail with `not_found` if the viewer sees no note
- * with the id.
+ * Without a `Completion`, rules make the suggestions. With one, its model improves them; if the model fails, a warning is logged and the
+ * suggestions are those of the rules. Links and changes are only suggested until the caller applies them. Operations fail with
+ * `not_found` if the viewer sees no note with the id.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -32,7 +32,7 @@ import * as TypedMemory from "./TypedMemory.ts"
 export type Note = Payload.Note
 export type { Attributes, Evolution, LinkSuggestion } from "./AgenticMemory/NoteAnalysis.ts"
 
-/** A stored note, with the suggestions about how it relates to others. */
+/** A stored note, with suggestions how to link it to other notes and how to change older ones. */
 export interface Stored extends TypedMemory.Typed<Note> {
   /** Suggested links: at most 5, best first. */
   readonly suggestions: ReadonlyArray<LinkSuggestion>
@@ -44,29 +44,29 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `AgenticMemory`. */
 export interface Service {
-  /** Analyses a text: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
+  /** Derives attributes from a text: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
-  /** Stores a note with its attributes. Tags that the analysis found come after those given. */
+  /** Stores a note with its attributes. The tags of the draft come first, then those derived from the text. */
   readonly store: (
     viewer: Viewer.Any,
     note: Omit<TypedMemory.DraftOf<Note>, "data">
   ) => Effect.Effect<Stored, MemoryError.MemoryError>
-  /** Returns a note. If it was stored without attributes, they are derived by rule in the result, but not stored. */
+  /** Returns a note. If the note was stored without attributes, the result has those of the rules, which are not stored. */
   readonly get: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /**
-   * Suggests links to other notes: at most 5, of similarity 0.5 or more, best first. Compares the 100 best matches and the 100 newest
-   * notes.
+   * Suggests links to other notes: at most 5, of similarity 0.5 or more, best first. Only the 100 best matches of a search and the 100
+   * newest notes are compared.
    */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Links notes both ways for each suggestion of similarity 0.7 or more whose note exists; applies all of them or none. Returns the applied
-   * suggestions.
+   * Adds links in both directions for each suggestion of similarity 0.7 or more whose note exists: all of them or, on failure, none.
+   * Returns the suggestions that were applied.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -74,18 +74,20 @@ export interface Service {
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Suggests changes of older notes of the same scope in view of this note, best first. Compares the 50 best matches and the 50 newest.
-   * Applies nothing.
+   * Suggests changes of older notes in the same scope, based on this note, best first. Only the 50 best matches of a search and the 50
+   * newest notes are compared. Writes nothing.
    */
   readonly evolution: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
-  /** Analyses the note's current text again, so that a person's edits are taken in. Tags that are not among `subjects` stay. */
+  /**
+   * Derives attributes from the note's current text, which a person may have edited, and stores them. Tags that are not in `subjects` stay.
+   */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns notes that share values of an attribute: those that share most first, then newest. Compares the 200 best matches and the 200
-   * newest.
+   * Returns notes that have values of an attribute in common with this note: most common values first, then newest. Only the 200 best
+   * matches of a search and the 200 newest notes are compared.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -97,7 +99,7 @@ export interface Service {
 /** Tag of the service for notes and their links. */
 export class AgenticMemory extends Context.Tag("@memory/AgenticMemory")<AgenticMemory, Service>() {}
 
-/** Makes the service over the `MemoryStore` of the context, with the `Completion` if there is one. */
+/** Makes the service over the `MemoryStore` in the context. Uses the `Completion` if the context has one. */
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
   const redaction = yield* Redaction.over(store)
@@ -150,7 +152,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
 /** Provides `AgenticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<AgenticMemory, never, MemoryStore.MemoryStore> = Layer.effect(AgenticMemory, make)
 
-/** The notes of a store, with the model that judges them, if there is one. */
+/** The notes of a store, with the model that judges them if there is one. */
 interface Notes {
   readonly store: MemoryStore.Service
   readonly put: (viewer: Viewer.Any, note: DraftOf) => Io<Typed>
@@ -168,12 +170,12 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Number of best matches, and of newest notes, that are compared. */
+/** Number of best matches, and of newest notes, with which an operation compares a note. */
 const windows = { link: 100, evolution: 50, shared: 200 }
-/** Number of notes that a model is shown at once. */
+/** Number of notes in one prompt for a model. */
 const shown = 10
 
-/** Returns the model's answer, or that of the rules if there is no model or if it fails, which is logged. */
+/** Returns the result of the model. If there is no model, or if it fails, which is logged, returns `rules`. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),
@@ -200,7 +202,7 @@ const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryI
     })
   )
 
-/** Returns the notes that may relate to a note, without `self`: the best matches first, then the newest. */
+/** Returns the notes with which a note is compared, without `self`: first the best matches of a search, then the newest. */
 const candidates = (
   { list, search }: Notes,
   viewer: Viewer.Any,
@@ -216,7 +218,7 @@ const candidates = (
     return Array.from(all.values()).filter(({ record }) => record.id !== self)
   })
 
-/** Relates all candidates to a note by rule, and has a model judge the most similar ones. */
+/** Relates all candidates to a note by rule, and asks the model, if there is one, about the most similar ones. */
 const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
   const rules = all.map((candidate) => NoteAnalysis.byRule(note, candidate))
   const best = rules.slice().sort((a, b) => b.similarity - a.similarity).slice(0, shown)
@@ -231,7 +233,7 @@ const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
     : better<ReadonlyArray<NoteAnalysis.Relation>>(within, rules, ask)
 }
 
-/** Judges a note: returns the links that it suggests to notes of `all`, and the changes that it suggests of notes of `near`. */
+/** Returns a note with suggested links to notes in `all`, and suggested changes of notes in `near`. */
 const judged = (within: Notes, note: Typed, all: ReadonlyArray<Typed>, near: ReadonlyArray<Typed>) =>
   Effect.gen(function*() {
     const found = yield* relations(within, note, all)
@@ -257,7 +259,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // searched before the note is stored: a later search would fold a candidate that says the same into the note
+    // searched before the note is stored, since a later search would leave out a candidate that nearly repeats the note
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
@@ -294,7 +296,7 @@ const Suggestions = Schema.Struct({
   suggestions: Schema.Array(Schema.Struct({ to: MemoryId, type: Link.fields.type, similarity: Unit }))
 })
 
-/** Adds links to a record; each replaces a link with the same target and type. */
+/** Returns the mutation that adds links to a record. A link replaces the one with the same target and type. */
 const linked = (from: MemoryRecord, links: MemoryRecord["links"]): MemoryMutation => ({
   _tag: "Update",
   id: from.id,
@@ -332,7 +334,7 @@ const findByShared = (within: Notes, viewer: Viewer.Any, id: MemoryId, attribute
       .map(({ one }) => one)
   })
 
-/** Adds the attributes that a plain note lacks, by rule. Writes nothing; `refreshAttributes` stores them. */
+/** Adds the attributes that a note lacks, by rule. Writes nothing; `refreshAttributes` stores attributes. */
 const complete = (
   { data, record }: TypedMemory.Typed<{ readonly [K in keyof Note]?: Note[K] | undefined }>
 ): Typed => {
@@ -358,6 +360,6 @@ const textOf = ({ body, summary }: Pick<DraftOf, "body" | "summary">): string =>
 const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "entities") =>
   attribute === "tags" ? record.tags : data[attribute]
 
-/** Returns the tags of both lists, the first list first, up to the limit of a record. */
+/** Returns the tags of both lists, the first list first, without repetitions, up to the limit of a record. */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

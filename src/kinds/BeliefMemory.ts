@@ -1,7 +1,7 @@
 /**
- * Beliefs: statements that an agent holds to be true, each with a confidence and an audit of its changes with their reasons; also hindsight
- * on tasks, and counterfactuals. The confidence is that of the record. A superseded belief is kept as history and still shown, but can no
- * longer be changed.
+ * Beliefs: statements that an agent takes to be true. Each has a confidence, which is that of its record, and an audit: a list of its
+ * changes with their reasons. A belief is closed when another supersedes it or its validity ends; it is then still shown, but can no longer
+ * be changed. This module also stores hindsights (what tasks taught about beliefs) and counterfactuals.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -27,9 +27,9 @@ import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, with
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
-/** The `data` of a hindsight: the outcome of a task, and the beliefs that it concerns. */
+/** The `data` of a hindsight: the outcome of a task, and the beliefs that are about it. */
 export type Hindsight = Payload.Hindsight
-/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools mark it as a hypothesis, not a fact. */
+/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools say that it is a hypothesis, not a fact. */
 export type Counterfactual = Payload.Counterfactual
 
 export { BeliefQuery } from "../domain/MemoryFilter.ts"
@@ -38,17 +38,17 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** Numbers of active and of superseded beliefs; a belief whose validity merely ended is in neither. */
+  /** Numbers of active and of superseded beliefs. A belief whose validity ended without a successor counts in neither. */
   readonly active: number
   readonly superseded: number
-  /** Numbers of all beliefs, superseded ones included, by level of confidence. */
+  /** Numbers of all beliefs, including superseded ones, by level of confidence. */
   readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
   /** Number of changes of beliefs. */
   readonly updates: number
   readonly hindsights: number
   readonly counterfactuals: number
-  /** Times at which the first and the last belief were retained, epoch milliseconds; `undefined` without beliefs. */
+  /** Times at which the first and the last belief were stored, epoch milliseconds; `undefined` if there is no belief. */
   readonly oldest: number | undefined
   readonly newest: number | undefined
 }
@@ -59,31 +59,31 @@ export interface Corrected {
   readonly corrected: ReadonlyArray<Typed<Belief>>
 }
 
-/** Fields of a belief to change; fields that are left out stay unchanged. */
+/** The fields of a belief to change. A field that is left out stays unchanged. */
 export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
-/** Fields that the service sets, and a caller leaves out. */
+/** Fields that this service sets, and that the caller leaves out. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` for a change of a closed one, and
- * with `invalid_draft` for a blank reason. Concurrent changes are all applied, one after another.
+ * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` if a closed belief would be
+ * changed, and with `invalid_draft` if the reason is blank. Concurrent changes are all applied, one after another.
  */
 export interface Service {
-  /** Stores a belief. Its summary defaults to its subject, predicate and object, its confidence to 0.6. */
+  /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
   readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Returns a belief, superseded or not. */
+  /** Returns a belief, whether superseded or not. */
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<Belief>>, MemoryError>
-  /** Returns matching beliefs, by default the most certain first, ties newest first. Cost: reads all beliefs that the viewer sees. */
+  /** Returns matching beliefs, by default most confident first, equal ones newest first. Cost: reads all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
-  /** Changes the fields of a belief; its confidence stays. Fields that are `undefined` stay unchanged. */
+  /** Changes fields of a belief, but not its confidence. A field that is `undefined` stays unchanged. */
   readonly revise: (
     viewer: Viewer.Any,
     id: MemoryId,
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Stores a belief in place of an older one, which is closed and linked to it. Of concurrent calls, the later fails: `read_only`. */
+  /** Stores a belief, and closes the older one, linked to it, that it replaces. Of concurrent calls, the later fails with `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -104,46 +104,47 @@ export interface Service {
     by: number,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Returns the revisions of a belief that the store keeps, newest first. */
+  /** Returns those revisions of a belief that are still in the store, newest first. */
   readonly history: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
-  /** Returns all changes of a belief, oldest first, even those whose revisions the store no longer keeps. */
+  /** Returns all changes of a belief, oldest first, even if the store has erased their revisions. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
    * Stores the outcome of a task and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default 0.5). Their source becomes
-   * `hindsight`, and the evidence of the change is the hindsight's id; the audit does not repeat its text. An empty body is written from
-   * the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if another record has the id.
+   * `hindsight`; the evidence of their change is the id of the hindsight, whose text the audit does not repeat. If the body is empty, one
+   * is written from the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if another record has
+   * the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
     hindsight: DraftOf<Omit<Hindsight, Mark>>,
     by?: number
   ) => Effect.Effect<Corrected, MemoryError>
-  /** Returns hindsights, of one task or all, newest first. `limit`: default 20. */
+  /** Returns the hindsights of one task, or of all if `taskId` is absent, newest first. Default `limit` 20. */
   readonly hindsights: (
     viewer: Viewer.Any,
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Its `beliefs` default to the ten of its scope, or of broader ones, that match its body best. */
+  /** Stores a hypothesis. `beliefs` defaults to the ten beliefs of its scope, or of broader ones, that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Records the outcome of a hypothesis. Fails with `not_found` if the id is not that of a counterfactual. */
+  /** Stores the outcome of a hypothesis. Fails with `not_found` if the id is not that of a counterfactual. */
   readonly validateCounterfactual: (
     viewer: Viewer.Any,
     id: MemoryId,
     actual: ReadonlyArray<string>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Returns counterfactuals, of one task or all, newest first. `limit`: default 20. */
+  /** Returns the counterfactuals of one task, or of all if `taskId` is absent, newest first. Default `limit` 20. */
   readonly counterfactuals: (
     viewer: Viewer.Any,
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
-  /** Counts the records that the viewer sees. Cost: reads all its beliefs, and counts its hindsights and counterfactuals. */
+  /** Counts the records that the viewer sees. Cost: reads all its beliefs, hindsights and counterfactuals. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets (to the trash) beliefs superseded before `olderThan`, epoch ms, unless changed or read-only. Returns their number. */
+  /** Forgets beliefs superseded before `olderThan`, epoch ms, except changed or read-only ones; returns their number. Can be undone. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
@@ -160,7 +161,7 @@ const Hypothesis = Schema.Struct({
   body: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a hypothesis" }))
 })
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const beliefs = yield* typed(MemoryKind.belief)
@@ -169,7 +170,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief if it is not closed; fails with `read_only` otherwise. */
+  /** Returns the belief. Fails with `read_only` if the belief is closed. */
   const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -177,7 +178,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       () => makeError("read_only", { op, id, message: "this belief is no longer held" })
     )
 
-  /** Reads a belief, changes it, and writes it if it has not changed since; retries on a conflict. */
+  /** Reads a belief, changes it, and writes it if it was not changed in between; on a conflict, reads it again and retries. */
   const change = <A>(
     op: Payload.Audited["action"],
     viewer: Viewer.Any,
@@ -226,7 +227,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         const all = yield* beliefs.all(viewer, { where, closed })
         const [by, sign] = [orders[orderBy ?? "confidence"], order === "asc" ? 1 : -1]
         return all.filter((belief) => surenessOf(belief) >= minConfidence)
-          .sort((a, b) => sign * (by(a) - by(b))) // the sort is stable, so ties stay newest first
+          .sort((a, b) => sign * (by(a) - by(b))) // the sort is stable, so equal ones stay newest first
           .slice(0, limit)
       }).pipe(Effect.withSpan("BeliefMemory.query")),
     revise: (viewer, id, { audit: _, ...data }, because) =>
@@ -335,7 +336,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       yield* check("pruneSuperseded", Cutoff, { olderThan })
       const now = yield* Clock.currentTimeMillis
       const all = yield* beliefs.all(viewer, { closed: true })
-      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // a superseded record is closed
+      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // superseded: has `invalidAt`
       const counts = yield* Effect.forEach(Arr.chunksOf(old, 1_000), (some) => beliefs.forgetUnchanged(viewer, some))
       return counts.reduce((sum, count) => sum + count, 0)
     })
@@ -347,7 +348,7 @@ export const layer: Layer.Layer<BeliefMemory, never, MemoryStore> = Layer.effect
 
 const nameOf = ({ object, predicate, subject }: Belief): string => `${subject} ${predicate} ${object}`
 
-/** Completes a draft. Drops its audit, which only the service may write. */
+/** Adds the defaults to a draft. Removes its audit, which only this service may write. */
 const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
   ...withNameAsSummary(nameOf(belief.data), belief),
   confidence: belief.confidence ?? Payload.confidenceOf.medium,
@@ -362,13 +363,13 @@ const orders = {
   updatedAt: ({ record }: Typed<Belief>) => recencyOf(record)
 }
 
-/** Returns the belief with one more change in its audit. */
+/** Returns the data of a belief with one more change in its audit. */
 const audited = ({ data, record }: Typed<Belief>, change: Omit<Payload.Audited, "revision">): Belief => ({
   ...data,
   audit: [...(data.audit ?? []), { ...change, revision: record.revision + 1 }]
 })
 
-/** Selects hindsights or counterfactuals, of one task or all. */
+/** Returns the filter for hindsights or counterfactuals, of one task or of all. */
 const about = (trigger: keyof typeof Payload.marks, taskId?: string): Pick<MemoryFilter, "where"> => ({
   where: {
     "data.beliefMemory": { eq: Payload.marks[trigger].beliefMemory },

@@ -26,13 +26,13 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /** Returns the identity of the agent, if there is one. */
   readonly getIdentity: (viewer: Viewer.Any) => Effect.Effect<Option.Option<Typed<Identity>>, MemoryError.MemoryError>
-  /** Sets the whole identity. Without `systemPrompt` the stored prompt stays; that of a new identity is then empty. */
+  /** Sets the whole identity. Without `systemPrompt`, the stored prompt stays; a new identity then has an empty one. */
   readonly setIdentity: (
     viewer: Viewer.Any,
     identity: Identity,
     systemPrompt?: string
   ) => Effect.Effect<Typed<Identity>, MemoryError.MemoryError>
-  /** Returns the constraints of the identity; an empty list without an identity. */
+  /** Returns the constraints of the identity; an empty list if there is no identity. */
   readonly getConstraints: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
   /** Replaces the constraints and nothing else. Fails with `not_found` if there is no identity. */
   readonly updateConstraints: (
@@ -44,7 +44,7 @@ export interface Service {
 /** Tag of the service for an agent's identity. */
 export class CoreMemory extends Context.Tag("@memory/CoreMemory")<CoreMemory, Service>() {}
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.core), (records) => {
   const get = (viewer: Viewer.Any) => records.get(Viewer.exactly(viewer), idOf(viewer))
 
@@ -58,7 +58,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
       }
       const patch = { summary, body: systemPrompt, data: identity }
       return yield* records.update(Viewer.exactly(viewer), idOf(viewer), patch)
-    }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // it was forgotten in between: put it anew
+    }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // forgotten between read and write: put it again
 
   return {
     getIdentity: (viewer) => Effect.withSpan(get(viewer), "CoreMemory.getIdentity"),

@@ -1,9 +1,9 @@
 /**
- * Episodes: events, the emotion they were felt with, and reflections on them. Around each turn of a chat, `beforeTurn` recalls the episodes
- * that bear on the reply, and `afterTurn` stores the turn as a new episode.
+ * Episodes: events, the emotions that were felt with them, and reflections on them. Around each turn of a chat, `beforeTurn` searches
+ * the episodes that matter for the reply, and `afterTurn` stores the turn as a new episode.
  *
- * The time of an episode is its `validAt`; its counterpart, the person it was shared with, is the `actorId` of its scope. "Newest first"
- * means by that time, then by id.
+ * The time of an episode is its `validAt`. Its counterpart, the person with whom the agent talked, is the `actorId` of its scope. Newest
+ * first means ordered by that time, then by id.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,15 +36,15 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
-/** The interface of an adapter, and the type of its queries. */
+/** The interface of an adapter, an object of the caller that stores episodes; and the type of its queries. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
-/** Queries of `recall` and `semanticRecall`. */
+/** The queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
-/** Limit of a leg, that is, of one of the searches of `beforeTurn`: 0..1,000; 0 switches the leg off. */
+/** Limit of one of the searches of `beforeTurn`, which are called legs: 0..1,000; 0 switches the leg off. */
 const LegLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
-/** Limits of `beforeTurn`. Defaults: 5 episodes, 3 found by meaning, 3 reflections, any importance. */
+/** The limits of `beforeTurn`. Defaults: 5 episodes, 3 found by meaning, 3 reflections, of any importance. */
 export const RecallLimits = Schema.Struct({
   episodicLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 5 })),
   semanticLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 3 })),
@@ -52,27 +52,27 @@ export const RecallLimits = Schema.Struct({
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
-/** Limits of `beforeTurn`, and the types of episodes that it recalls, at least one. Default: all types. */
+/** The limits of `beforeTurn`, and the types of episodes that it returns, at least one. Default: all types. */
 export const RecallConfig = Schema.Struct({
   ...RecallLimits.fields,
   types: Schema.optional(Schema.NonEmptyArray(Schema.String))
 })
 
-/** The memories that `beforeTurn` recalls. */
+/** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Conversations and events, newest first. Each gets half of the limit, and what the other leaves unused. */
+  /** Conversations and events, newest first: up to half of the limit each, and more of one if there are fewer of the other. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Episodes found by meaning, best first, without those in `episodic` and those with the same text as one of them. */
+  /** Episodes found by meaning, best first, without those in `episodic` and without those whose text nearly repeats one of these. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
-  /** The four sections as escaped text for a model; `""` if all are empty. */
+  /** The memories as text for a model, escaped, in four sections; `""` if there are none. */
   readonly block: string
-  /** Legs that failed; the results of the others are included. */
+  /** The legs that failed. The results of the other legs are in the other fields. */
   readonly failures: SearchResult["failures"]
 }
 
-/** The record of a turn, for `afterTurn`. */
+/** The records that `afterTurn` stores for a turn of the chat. */
 export interface Turn {
   readonly episode: DraftOf<Episode>
   readonly reflection?: DraftOf<Reflection> | undefined
@@ -82,26 +82,26 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `EpisodicMemory`. */
 export interface Service {
-  /** Stores an episode. Its type defaults to `chat_message`, its summary to its context. */
+  /** Stores an episode. Its type defaults to `chat_message`; its summary defaults to its context. */
   readonly saveEpisode: (
     viewer: Viewer.Any,
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, newest first, among the 1,000 that were recorded last. With `context`, only one of episodes with the
-   * same text is returned.
+   * Returns the matching episodes, newest first, among the 1,000 that were stored last. With `context`, episodes with nearly the same text
+   * are returned once.
    */
   readonly recall: (
     viewer: Viewer.Any,
     query: Source.RecallQuery
   ) => Effect.Effect<ReadonlyArray<Typed<Episode>>, MemoryError.MemoryError>
-  /** Finds episodes by meaning, best first; if the embedder fails, by words alone, with a logged warning. */
+  /** Finds episodes by meaning, best first. If the embedder fails, finds them by words only, and logs a warning. */
   readonly semanticRecall: (
     viewer: Viewer.Any,
     text: string,
     options?: Source.SemanticRecallOptions
   ) => Effect.Effect<ReadonlyArray<Found<Episode>>, MemoryError.MemoryError>
-  /** Returns episodes in the order of the ids; skips ids of no visible episode. */
+  /** Returns episodes in the order of the ids. Skips an id that is not that of a visible episode. */
   readonly getByIds: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -111,39 +111,42 @@ export interface Service {
     viewer: Viewer.Any,
     reflection: DraftOf<Reflection>
   ) => Effect.Effect<Typed<Reflection>, MemoryError.MemoryError>
-  /** Returns reflections, newest first. `limit`: default 20. */
+  /** Returns reflections, newest first. Default `limit` 20. */
   readonly getReflections: (
     viewer: Viewer.Any,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
-   * Recalls the memories that bear on a message. Waits until this viewer's earlier `afterTurn`s are stored. Fails only if every leg fails.
-   * Each leg finds what the viewer sees: episodes with its `actorId` as counterpart, and those without a counterpart. The configured types
-   * apply to all legs that return episodes.
+   * Returns the memories that matter for the reply to a message. Waits until the turns of earlier calls of `afterTurn` by this viewer are
+   * stored. Fails only if every leg fails. Each leg finds what the viewer sees: episodes with its `actorId` as counterpart, and episodes
+   * without a counterpart. The configured types apply to all legs that return episodes.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
     message: Message,
     config?: typeof RecallConfig.Encoded
   ) => Effect.Effect<Recalled, MemoryError.MemoryError>
-  /** Returns at once; a fiber stores the turn, and the layer's scope waits for that fiber. A failure is logged and added to `failures`. */
+  /**
+   * Starts a fiber that stores the turn, and returns at once. The layer's scope waits for the fiber. Logs failures, and adds them to
+   * `failures`.
+   */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
-  /** Failures of `afterTurn` since the layer was built. */
+  /** Failures of `afterTurn` since the layer was built, oldest first. */
   readonly failures: Effect.Effect<ReadonlyArray<MemoryError.MemoryError>>
 }
 
 /** Tag of the service for episodes and reflections. */
 export class EpisodicMemory extends Context.Tag("@memory/EpisodicMemory")<EpisodicMemory, Service>() {}
 
-/** Provides episodes over a `MemoryStore`. Without an `Embedder`, semantic recall is lexical. */
+/** Provides episodes over a `MemoryStore`. Without an `Embedder`, `semanticRecall` finds episodes by words only. */
 export const layer: Layer.Layer<EpisodicMemory, never, MemoryStore> = Layer.scoped(
   EpisodicMemory,
   Effect.flatMap(Source.fromStore, (source) => makeService(source))
 )
 
 /**
- * Provides a service for a harness that keeps the history itself: `afterTurn` stores nothing, and recalls return nothing. Storing a single
- * episode or reflection fails with `unsupported`.
+ * Provides a service for a harness that stores the history itself: `afterTurn` stores nothing, and every search returns nothing.
+ * `saveEpisode` and `saveReflection` fail with `unsupported`.
  */
 export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(EpisodicMemory, {
   saveEpisode: () => external("saveEpisode"),
@@ -158,8 +161,8 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 })
 
 /**
- * Provides episodes over an adapter. A method that the adapter lacks fails with `unsupported`, and `beforeTurn` and `afterTurn` skip it.
- * The adapter's results are filtered by query and viewer again, and numbers out of range in them are clamped.
+ * Provides episodes over an adapter. A method that the adapter lacks fails with `unsupported`; `beforeTurn` and `afterTurn` skip it. The
+ * adapter's results are filtered by query and viewer, even if the adapter has done so, and numbers out of range in them are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
@@ -168,9 +171,9 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
  * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. For an agent with many counterparts, use a viewer with
  * its `agentId` and the reach `within`.
  *
- * Values out of range that the service's `saveEpisode` would reject are clamped on saving: importance, intensity, emotion and appraisal to
- * their ranges, a future time to now; since these numbers come from a model, and callers of an adapter ignore a rejected promise. A query
- * out of range is still rejected. A `limit` of 0 means no limit, and one beyond 1,000 is 1,000.
+ * The adapter clamps values that `saveEpisode` of the service would reject: importance, intensity, emotion and appraisal to their ranges,
+ * a future time to now. These numbers come from a model, and callers of an adapter ignore a rejected promise. A query with a number out
+ * of range is rejected. A `limit` of 0 means no limit, and a `limit` beyond 1,000 means 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -178,7 +181,7 @@ export const toAdapter = (
 ): Effect.Effect<Required<Adapter.MemoryAdapter>, never, EpisodicMemory> =>
   Effect.map(EpisodicMemory, (memory) => Adapter.fromService(memory, viewer, run))
 
-/** The sections of a recalled block. */
+/** The memories that `buildMemoryBlock` renders. */
 export interface Sections {
   readonly episodic: ReadonlyArray<Typed<Episode>>
   readonly semantic: ReadonlyArray<Typed<Episode>>
@@ -186,8 +189,8 @@ export interface Sections {
 }
 
 /**
- * Renders the four sections of a recall as text for a model: escaped, one line for each item, between `<memory>` tags. Returns `""` if all
- * sections are empty. A text of more than 1,000 UTF-16 units is cut, and ends with `…`.
+ * Renders recalled memories as text for a model: escaped, in four sections, one line for each item, between `<memory>` tags. Returns `""`
+ * if there are none. A text of more than 1,000 UTF-16 units is cut, and then ends with `…`.
  *
  * ```text
  * <memory>
@@ -213,7 +216,7 @@ export const buildMemoryBlock = ({ episodic, reflections, semantic }: Sections):
   return sections.length === 0 ? "" : [PromptText.open, sections.join("\n\n"), PromptText.close].join("\n")
 }
 
-/** Makes the service over a source of episodes. The scope waits for turns that are being stored. */
+/** Makes the service over a source of episodes. When the scope closes, it waits until all turns are stored. */
 const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     const saving = yield* FiberSet.make<void>()
@@ -221,7 +224,7 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
     const viewers = new Map<Fiber.RuntimeFiber<unknown, unknown>, Viewer.Any>()
     const failed = yield* Ref.make<ReadonlyArray<MemoryError.MemoryError>>([])
 
-    /** Waits for the turns of this viewer that are being stored. */
+    /** Waits until the turns of this viewer that `afterTurn` was called with are stored. */
     const settled = (viewer: Viewer.Any) =>
       Fiber.awaitAll(Array.from(viewers).flatMap(([fiber, of]) => Viewer.equals(viewer, of) ? [fiber] : []))
 
@@ -288,7 +291,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Recalls with four legs; each may be switched off, or fail without failing the others. */
+/** Runs the four legs. Each may be switched off, or fail without failing the others. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
@@ -334,7 +337,7 @@ const recall = (
     return {
       ...recalled,
       block: buildMemoryBlock(recalled),
-      // a method that the adapter lacks does not count as a failure
+      // a method that the adapter does not have is not a failure
       failures: [...failures.filter(({ error }) => error.reason !== "unsupported"), ...within]
     } satisfies Recalled
   })
@@ -342,7 +345,7 @@ const recall = (
 const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(leg, (): ReadonlyArray<A> => [])
 
-/** Gives each list half of the limit, and what the other leaves unused. */
+/** Returns conversations and events, newest first: up to half of the limit each, and more of one if there are fewer of the other. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,
@@ -352,7 +355,7 @@ const shared = (
   return Source.newest([...said, ...events.slice(0, limit - said.length)], limit)
 }
 
-/** Returns the found episodes that are not in `episodic` and whose text differs from all of those. */
+/** Returns the found episodes that are not in `episodic`, and whose text nearly repeats none of them. */
 const apart = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 
@@ -375,10 +378,10 @@ const episodeLine = (episode: Typed<Episode>): string => {
   ].join(" ")
 }
 
-/** Renders a text on one line, escaped and cut. */
+/** Returns a text on one line, escaped and cut. */
 const text = (all: string): string => PromptText.line(all.length > 1_000 ? `${all.slice(0, 999).toWellFormed()}…` : all)
 
-/** Largest time of a JavaScript `Date`, epoch milliseconds. */
+/** The greatest time of a JavaScript `Date`, epoch milliseconds. */
 const latest = 8.64e15
 
 const external = (op: string) =>

@@ -1,8 +1,8 @@
 /**
- * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it begins, or
- * a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It is visible only to viewers who see both of its ends. A traversal
- * passes through entities only, a search through records of all kinds. The cost of a traversal grows with the records that it visits, not
- * with the size of the graph.
+ * Entities and their relationships: links between records, indexed in both directions. A relationship is a link of the record at which it
+ * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. It is visible only to viewers who
+ * see both of its ends. A traversal visits entities only; a search follows links through records of all kinds. The cost of a traversal
+ * grows with the number of records that it visits, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -35,12 +35,12 @@ const RelationshipSchema = Schema.Struct({
 })
 /** A typed, weighted connection from one entity to another. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
-/** A path from one record to another, in order; each relationship may be followed in either direction. */
+/** A path from one record to another, in order. Each relationship may be followed in either direction. */
 export type Path = ReadonlyArray<Relationship>
 
-/** Selects the relationships to follow. */
+/** Schema of the conditions that relationships to follow must meet. */
 const Along = Schema.Struct({
-  /** Types of relationships, any of which is followed; `wikilink` is that of a `[[Name]]` in a body. Default: all. */
+  /** Types of relationships to follow; `wikilink` is the type of a `[[Name]]` in a body. Default: all types. */
   types: Schema.optional(Schema.Array(Schema.String)),
   /** Minimum weight, 0..1, inclusive. Default 0. */
   minWeight: Schema.optional(Unit),
@@ -49,26 +49,26 @@ const Along = Schema.Struct({
 })
 interface Along extends Schema.Schema.Type<typeof Along> {}
 
-/** Options of a traversal: which relationships it follows, how far it goes and how much it returns. */
+/** Schema of the options of a traversal: which relationships are followed, how far, and how many entities are returned. */
 export const Traversal = Schema.Struct({
   ...Along.fields,
-  /** Largest distance from the start, in relationships, 1..5. Default 2. */
+  /** Largest distance from the start in relationships, 1..5. Default 2. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.between(1, 5))),
   /** Largest number of results, 1..1,000. Default 100. */
   limit: Schema.optional(Limit)
 })
-/** Options of a traversal, as `Traversal` decodes them. */
+/** The options of a traversal, as `Traversal` decodes them. */
 export interface Traversal extends Schema.Schema.Type<typeof Traversal> {}
 
-/** Options of a search for a path: which relationships it follows, and how far. */
+/** Schema of the options of a search for a path: which relationships are followed, and how far. */
 export const PathSearch = Schema.Struct({
   ...Along.fields,
   /** Largest length of a path, in relationships, at least 1. Default: any length. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Largest number of linked records to visit, entities or not, at least 1, the nearest first. Default 10,000. */
+  /** Largest number of linked records to visit, entities or not, at least 1; the nearest are visited first. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
-/** Options of a search for a path, as `PathSearch` decodes them. */
+/** The options of a search for a path, as `PathSearch` decodes them. */
 export interface PathSearch extends Schema.Schema.Type<typeof PathSearch> {}
 
 /** An entity that a traversal reached, and the path to it. */
@@ -76,12 +76,12 @@ export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
 
-/** A record that a search found, by itself or along relationships. */
+/** A record that a search found by its text, or by following relationships from such a record. */
 export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** The path from a hit to the record; empty if the record is a hit itself. */
+  /** The path from a hit of the text search to the record; empty if the record is itself a hit. */
   readonly path: Path
 }
 
@@ -89,38 +89,38 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `GraphMemory`. */
 export interface Service {
-  /** Adds an entity. Its summary defaults to its name, so that a `[[Name]]` finds it. */
+  /** Adds an entity. Its summary defaults to its name, by which a `[[Name]]` in a text links to it. */
   readonly addEntity: (
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /** Relates two visible entities, else `not_found`; a repeated call sets the weight. Cost: grows with the links of `from`. */
+  /** Relates two visible entities, else fails: `not_found`. A repeated call sets the weight. Cost: grows with the links of `from`. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
     viewer: Viewer.Any,
     relationship: Omit<Relationship, "weight">
   ) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Returns the relationships of an entity, heaviest first. */
+  /** Returns the relationships of an entity, those of highest weight first. */
   readonly relationships: (
     viewer: Viewer.Any,
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Traverses breadth first: nearest first, then heaviest. `maxDepth: 1` returns neighbours. Empty unless `from` is visible. */
+  /** Traverses breadth first: nearest first, then by weight. `maxDepth: 1` returns neighbours. Returns none if `from` is invisible. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Returns the entities at the ends of all paths along exactly these types, in their direction. Without types, returns `from`. */
+  /** Returns the entities that paths along exactly these types, in their direction, lead to. Without types, returns `from`. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path of any length, or `None` if there is none within `maxDepth`. The path from an entity to itself is empty. Fails
+   * Returns a shortest path of any length; `None` if there is none within `maxDepth`. The path from an entity to itself is empty. Fails
    * with `unsupported` if it has visited `maxVisits` records and more remain, since a path may still exist.
    */
   readonly findPath: (
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and records of any allowed kind that are linked to them. A link passes on a share of a score: `weight · graph ÷ (1 +
-   * graph)`, with `weights.graph` (default 1: half); of several paths the best counts. Each hop continues from the best `limit` records.
+   * Returns hits, and records of any allowed kind linked to them. A linked record scores its neighbour's score times `weight · graph ÷ (1 +
+   * graph)`, where `graph` is `weights.graph` (default 1: half); the best path counts. Each hop follows the best `limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -145,12 +145,12 @@ export interface Service {
 /** Tag of the service for entities and their relationships. */
 export class GraphMemory extends Context.Tag("@memory/GraphMemory")<GraphMemory, Service>() {}
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
   const graph: Graph = { store, entities }
-  // prevents that an end is forgotten between the check and the write
+  // one write at a time, so that no end is forgotten between the check and the write
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
@@ -197,7 +197,7 @@ const unrelate = Effect.fn("GraphMemory.unrelate")(function*(graph: Graph, viewe
   return yield* relink(graph, "unrelate", viewer, ends)
 })
 
-/** Sets the weight of the link with these ends and type or, without a weight, removes it. Returns whether the link changed. */
+/** Sets the weight of a link, or removes the link if `weight` is absent. Returns whether the link changed. */
 const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
   Effect.gen(function*() {
     const { record: { links, revision } } = yield* requireEntity(graph, op, viewer, from)
@@ -294,13 +294,13 @@ const forget = Effect.fn("GraphMemory.forget")(function*(graph: Graph, viewer: V
   return applied.at(-1)?.outcome === "forgotten"
 }, MemoryError.retryOnConflict)
 
-/** A relationship, and the end of it that is reached. */
+/** One step of a traversal: a relationship, and the id of the record to which it leads. */
 interface Step {
   readonly end: MemoryId
   readonly relationship: Relationship
 }
 
-/** Returns the steps from a record, heaviest first; of equal weight, first its own links in order, then links to it, newest first. */
+/** Returns the steps from a record, highest weight first. Of equal weight: first its own links in order, then links to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,
@@ -324,7 +324,7 @@ const stepsFrom = (
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
-  /** The entity before this one on the path; `undefined` if that is the start. */
+  /** The entity before this one on the path; `undefined` if the path starts before this one. */
   readonly before: Walked | undefined
   readonly by: Relationship
   /** Distance from the start in relationships, at least 1. */
@@ -337,7 +337,7 @@ const pathTo = (end: Walked): Path => {
   return path.reverse()
 }
 
-/** Traverses breadth first, each entity once, by a shortest path. Stops when `isEnough`, asked after each visit, returns true. */
+/** Traverses breadth first. Visits each entity once, by a shortest path. After each visit, calls `isEnough`, and stops if it is true. */
 const walk = (
   graph: Graph,
   viewer: Viewer.Any,
@@ -350,7 +350,7 @@ const walk = (
     if (!(yield* isEntity(graph, viewer, from))) return all
     const [paced, seen] = [EventLoop.pacer(), new Set([from])]
     for (let at = -1; at < all.length; at++) {
-      const before = all[at] // undefined at the start
+      const before = all[at] // undefined: at the start
       const { depth, id } = before ?? { depth: 0, id: from }
       if (depth === maxDepth) break
       for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
@@ -367,14 +367,14 @@ const walk = (
     return all
   })
 
-/** Passes a share of each hit's score along links, times their weight. Returns the best first, ties newest first. */
+/** Passes a share of each hit's score on along links, times their weight. Returns the best records first, equal ones newest first. */
 const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
   /** Share of a score that a link of weight 1 passes on, 0..1. */
   readonly share: number
-  /** Number of best records from which each hop continues. */
+  /** Number of records from which each hop follows links: those with the best scores. */
   readonly width: number
 }): Io<ReadonlyArray<Reached>> =>
   Effect.gen(function*() {

@@ -1,8 +1,8 @@
 /**
- * Values by key in a namespace: a Map that outlives the process. A layer serves one namespace; the viewer says whose values are read and
- * written. A key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
- * body, any other value as its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A record whose
- * key a person has edited in its file is no entry until the key is corrected.
+ * Values by key in a namespace, as in a Map, but stored. A layer is for one namespace; the viewer decides whose values are read and
+ * written. Each key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
+ * body, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A record whose
+ * key a person has changed in its file is no entry until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -26,30 +26,30 @@ import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
-/** Metadata that is stored with a value. */
+/** Metadata to store with a value. */
 export interface Metadata {
   /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Expiry time, epoch milliseconds, exclusive. If it is in the past, nothing is written and an earlier value stays. */
+  /** Time of expiry, epoch milliseconds, exclusive. If it is in the past, nothing is written, and an earlier value stays. */
   readonly expiresAt?: number | undefined
-  /** Origin of the value, at most 1,024 characters. */
+  /** Place or program that the value comes from, at most 1,024 characters. */
   readonly source?: string | undefined
 }
 
 /** A key with its value. */
 export interface Entry {
   readonly key: string
-  /** Any JSON value; `undefined` is rejected. */
+  /** Any JSON value. `undefined` fails with `invalid_draft`. */
   readonly value: unknown
   readonly metadata?: Metadata | undefined
 }
 
-/** Selects entries that meet both conditions. */
+/** Selects the entries that meet both conditions. */
 export interface Selection {
-  /** Beginning of the key. Default: any. */
+  /** Text with which the key begins. Default: any. */
   readonly prefix?: string | undefined
-  /** Tags, ignoring case, of which the entry has at least one. Default: any entry. */
+  /** Tags of which the entry must have at least one, regardless of case. Default: any entry. */
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
@@ -57,7 +57,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `KeyValueMemory`, on the values of one namespace. */
 export interface Service {
-  /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. Of concurrent writes the last wins. */
+  /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. The last of concurrent writes stays. */
   readonly set: (
     viewer: Viewer.Any,
     key: string,
@@ -78,12 +78,12 @@ export interface Service {
   readonly entries: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
   /** Returns the number of entries, at the same cost as `entries`. */
   readonly size: (viewer: Viewer.Any) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Writes all entries or none. If a key occurs twice, the later entry wins. */
+  /** Writes all entries or, on failure, none. If a key occurs twice, its later entry is stored. */
   readonly batchWrite: (
     viewer: Viewer.Any,
     entries: ReadonlyArray<Entry>
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Finds entries by words of their key, value and tags, best first. `limit`: 1..1,000, default 20. */
+  /** Finds entries by words of their key, value and tags, best first. `limit` is 1..1,000, default 20. */
   readonly search: (
     viewer: Viewer.Any,
     text: string,
@@ -96,7 +96,7 @@ export interface Service {
 /** Tag of the service for values by key. */
 export class KeyValueMemory extends Context.Tag("@memory/KeyValueMemory")<KeyValueMemory, Service>() {}
 
-/** Makes the service for a namespace over the `MemoryStore` of the context. */
+/** Makes the service for a namespace over the `MemoryStore` in the context. */
 export const make = (namespace: string): Effect.Effect<Service, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
@@ -140,7 +140,7 @@ export const layerKeyValueStore = (
     Effect.map(KeyValueMemory, (memory) => toKeyValueStore(memory, viewer))
   )
 
-/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are stored as base64; `get` returns other JSON as its text. */
+/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are stored as base64. `get` returns other values as JSON text. */
 export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueStore.KeyValueStore =>
   KeyValueStore.makeStringOnly({
     get: (key) =>
@@ -157,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the strings of these keys from a `KeyValueStore`, which cannot list its keys, in one write. Returns their number. */
+/** Copies the strings of these keys from a `KeyValueStore` in one write; it cannot list its own keys. Returns the number of strings. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -190,7 +190,7 @@ export interface MemoryBackend {
   size(): Promise<number>
 }
 
-/** Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. The type `T` of a value is not checked. */
+/** Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. Does not check that a value has the type `T`. */
 export const toBackend = (
   memory: Service,
   viewer: Viewer.Any,
@@ -202,7 +202,7 @@ export const toBackend = (
 } => ({
   set: (key, value, metadata) => run(memory.set(viewer, key, value, metadata)),
   get: <T>(key: string) =>
-    run(Effect.map(memory.get(viewer, key), (value) => Option.getOrUndefined(value) as T | undefined)), // the interface leaves the type to the caller
+    run(Effect.map(memory.get(viewer, key), (value) => Option.getOrUndefined(value) as T | undefined)), // the caller chooses the type
   has: (key) => run(memory.has(viewer, key)),
   delete: (key) => run(memory.delete(viewer, key)),
   clear: () => run(Effect.asVoid(memory.clear(viewer))),
@@ -210,7 +210,7 @@ export const toBackend = (
     yield* await run(memory.keys(viewer))
   },
   async *entries<T>() {
-    for (const { key, value } of await run(memory.entries(viewer))) yield [key, value as T] as [string, T] // the interface leaves the type to the caller
+    for (const { key, value } of await run(memory.entries(viewer))) yield [key, value as T] as [string, T] // the caller chooses the type
   },
   size: () => run(memory.size(viewer)),
   batchWrite: (entries) => run(memory.batchWrite(viewer, entries)),
@@ -218,7 +218,7 @@ export const toBackend = (
   prune: (olderThan) => run(memory.prune(viewer, olderThan))
 })
 
-/** Copies all values of a backend, without metadata, in one write. Returns their number. Fails with `io` if the backend does. */
+/** Copies all values of a backend, without metadata, in one write. Returns their number. Fails with `io` if the backend fails. */
 export const copyBackend = (
   memory: Service,
   viewer: Viewer.Any,
@@ -244,7 +244,7 @@ interface Namespace {
 }
 type Found = TypedMemory.Typed<Payload.Entry>
 
-/** Derives the id of a key: the same on every machine, and different for every other namespace, key or scope. */
+/** Derives the record id of a key. It is the same on every machine, and different for another namespace, key or scope. */
 export const idOf = (scope: MemoryScope.MemoryScope, namespace: string, key: string): MemoryId =>
   stableId(JSON.stringify(["entry", MemoryScope.key(scope), namespace, key]))
 
@@ -295,7 +295,7 @@ const write = (
         }))
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
-    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // keeps those without an expiry
+    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // an absent `expiresAt` passes
   })
 
 const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
@@ -304,7 +304,7 @@ const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
       ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
       : Effect.succeed(false))
 
-/** Deletes the entries for which `goes` is true, and retries if one of them is written meanwhile. Returns their number. */
+/** Deletes the entries for which `goes` is true; if one was written in between, reads all again and retries. Returns the number deleted. */
 const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
   Effect.gen(function*() {
     const found = (yield* all(within, viewer)).filter(goes)
@@ -346,10 +346,10 @@ const draftOf = (
   }
 }
 
-/** Largest length of a record's body, in UTF-16 units. */
+/** Greatest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Converts a value to the fields of a record: a string to the body; anything else to `data`, with its words in the body for searches. */
+/** Converts a value to fields of a record: a string to the body; any other value to `data`, with its words in the body, for searches. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>
@@ -357,7 +357,7 @@ const toRecord = (
     ? { body: value, data: {} }
     : { body: cut(lines(value)), data: { value } }
 
-/** Writes one line for each leaf of a JSON value: `path.to.it: leaf`. */
+/** Returns one line for each leaf of a JSON value: `path.to.it: leaf`. */
 const lines = (value: Payload.Json, path: ReadonlyArray<string> = []): string => {
   if (typeof value === "object" && value !== null) {
     return Object.entries(value).map(([key, inner]) => lines(inner, [...path, key])).filter((line) => line !== "")

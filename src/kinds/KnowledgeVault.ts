@@ -1,4 +1,4 @@
-/** A vault of insights, decisions and patterns: knowledge that should outlast a session. */
+/** A vault of insights, decisions and patterns: knowledge that stays useful after the session in which it was learned. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,7 +15,7 @@ export type VaultEntry = Payload.VaultEntry
 
 /** Operations of `KnowledgeVault`. */
 export interface Service {
-  /** Stores an entry. Its summary defaults to its title; its links point to related records. */
+  /** Stores an entry. Its summary defaults to its title. Its links are to related records. */
   readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Effect.Effect<Typed<VaultEntry>, MemoryError>
   /** Returns all entries of a category, newest first. Cost: reads all entries that the viewer sees. */
   readonly findByCategory: (
@@ -27,7 +27,7 @@ export interface Service {
     viewer: Viewer.Any,
     minImportance: number
   ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
-  /** Finds entries, archived ones included, best first. `limit`: default 20. */
+  /** Finds entries, including archived ones, best first. Default `limit` 20. */
   readonly search: (
     viewer: Viewer.Any,
     text: string,
@@ -40,7 +40,7 @@ export interface Service {
 /** Tag of the service for the vault. */
 export class KnowledgeVault extends Context.Tag("@memory/KnowledgeVault")<KnowledgeVault, Service>() {}
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.vault), (entries) => ({
   store: (viewer, entry) =>
     entries.put(viewer, withNameAsSummary(entry.data.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),

@@ -1,4 +1,4 @@
-/** Procedures: how things are done, and how often each way worked. */
+/** Procedures: steps to do something, with counts of how often they were executed and how often they succeeded. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,14 +23,14 @@ export interface Service {
     procedure: DraftOf<Procedure>
   ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
   /**
-   * Returns procedures of which a trigger occurs in the context, ignoring case: most successful first, ties by executions, then newest
-   * first. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
+   * Returns the procedures of which a trigger occurs in the context, regardless of case: highest success rate first, then most executions,
+   * then newest. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
    */
   readonly findProcedures: (
     viewer: Viewer.Any,
     context: string
   ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
-  /** Adds one execution to the counts; concurrent calls are all counted. Fails with `not_found` if the id is not that of a procedure. */
+  /** Counts one execution; concurrent calls are all counted. Fails with `not_found` if the id is not that of a procedure. */
   readonly recordExecution: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -41,11 +41,11 @@ export interface Service {
 /** Tag of the service for procedures. */
 export class ProceduralMemory extends Context.Tag("@memory/ProceduralMemory")<ProceduralMemory, Service>() {}
 
-/** Share of successful executions, 0..1; 0 for a procedure that was never executed. */
+/** Returns the share of successful executions, 0..1; 0 for a procedure that was never executed. */
 export const successRate = ({ executions, successes }: Pick<Procedure, "executions" | "successes">): number =>
   executions === 0 ? 0 : successes / executions
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const procedures = yield* typed({ ...MemoryKind.procedural, schema: Payload.Procedure })
 
@@ -76,7 +76,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 /** Provides `ProceduralMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<ProceduralMemory, never, MemoryStore> = Layer.effect(ProceduralMemory, make)
 
-/** Selects records that have all fields of a procedure; plain-text records of this kind have none. */
+/** Selects records that have all fields of a procedure. Plain-text records of this kind do not have them. */
 const isProcedure: NonNullable<MemoryFilter["where"]> = Object.fromEntries(
   Object.keys(Payload.Procedure.fields).map((field) => [`data.${field}`, { exists: true }])
 )
@@ -86,6 +86,6 @@ const isIn = (context: string) => (trigger: string): boolean => {
   return phrase !== "" && context.includes(phrase)
 }
 
-/** Orders procedures, most successful first; ties keep their order, newest first. */
+/** Orders procedures by success rate, then by executions, both highest first. Others keep their order, newest first. */
 const bestFirst = (a: Typed<Procedure>, b: Typed<Procedure>): number =>
   successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions

@@ -1,4 +1,4 @@
-/** Resources: pointers to files, pages and other things that lie outside memory. */
+/** Resources: records that point to files, pages and other things outside the store. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -30,20 +30,20 @@ export interface Service {
     viewer: Viewer.Any,
     location: string
   ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
-  /** Finds resources, best first. `limit`: default 20. */
+  /** Finds resources, best first. Default `limit` 20. */
   readonly search: (
     viewer: Viewer.Any,
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Resource>>, MemoryError>
-  /** Marks a resource as used now, without a new revision. */
+  /** Marks a resource as used now. This makes no new revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError>
 }
 
 /** Tag of the service for resources. */
 export class ResourceMemory extends Context.Tag("@memory/ResourceMemory")<ResourceMemory, Service>() {}
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const redaction = yield* Redaction.over(store)

@@ -1,4 +1,4 @@
-/** Facts as subject, predicate and object. They share the kind `semantic` with facts that are plain sentences. */
+/** Facts as subject, predicate and object. They have the kind `semantic`, as facts that are plain sentences do. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -16,14 +16,14 @@ import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary 
 /** The `data` of a fact. */
 export type Fact = Payload.Fact
 
-/** The time, epoch milliseconds, at which the returned facts were valid. Default now. */
+/** Time, epoch milliseconds, at which the returned facts must be valid. Default now. */
 export type AsOf = Pick<MemoryFilter, "asOf">
 
 /** Operations of `SemanticMemory`. */
 export interface Service {
   /**
-   * Stores a fact, valid from `validAt` (default now) to `invalidAt`. Its summary defaults to its subject, predicate and object. Equal
-   * facts of one scope are stored once.
+   * Stores a fact, which is valid from `validAt` (default now) to `invalidAt`. Its summary defaults to its subject, predicate and object.
+   * Equal facts in one scope are stored once.
    */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
   /** Returns all facts of a domain, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
@@ -38,15 +38,15 @@ export interface Service {
     subject: string,
     when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
-  /** Finds facts, best first. `limit`: default 20. */
+  /** Finds facts, best first. Default `limit` 20. */
   readonly searchFacts: (
     viewer: Viewer.Any,
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Fact>>, MemoryError.MemoryError>
   /**
-   * Ends the validity of a fact now, but keeps the fact; one that has already ended stays as it is. Fails with `not_found` if the id is not
-   * that of a fact.
+   * Ends the validity of a fact now; the fact stays stored. A fact whose validity has ended stays unchanged. Fails with `not_found` if the
+   * id is not that of a fact.
    */
   readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
@@ -54,7 +54,7 @@ export interface Service {
 /** Tag of the service for facts. */
 export class SemanticMemory extends Context.Tag("@memory/SemanticMemory")<SemanticMemory, Service>() {}
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const facts = yield* typed({ ...MemoryKind.semantic, schema: Payload.Fact })
 
@@ -78,7 +78,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     invalidateFact: (viewer, id) =>
       Effect.gen(function*() {
         const found = yield* facts.get(viewer, id).pipe(
-          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a plain sentence does not decode
+          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a plain sentence has no triple to decode
         )
         if (Option.isNone(found)) {
           return yield* MemoryError.make("not_found", { op: "invalidateFact", id, message: "there is no such fact" })
@@ -97,7 +97,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 /** Provides `SemanticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<SemanticMemory, never, MemoryStore> = Layer.effect(SemanticMemory, make)
 
-/** Selects records that have all three parts of a fact; a plain sentence has none. */
+/** Selects records that have subject, predicate and object. A plain sentence has none of them. */
 const isFact: NonNullable<MemoryFilter["where"]> = {
   "data.subject": { exists: true },
   "data.predicate": { exists: true },

@@ -1,9 +1,10 @@
 /**
- * Learnings of work sessions. A session is a resource: closing its scope ends it, and `end` does so with a summary.
+ * Learnings: what an agent learned in a work session. A session is a resource of Effect: closing its scope ends it, `end` also stores a
+ * summary.
  *
  * A learning is stored as soon as it is recorded, in the viewer's scope with the session's id added. A viewer sees all sessions of exactly
- * its own ids, running ones included, but not those of narrower or other scopes. A viewer that names a session sees that session only, and
- * a viewer without ids sees none.
+ * its own ids, also running ones, but not those of narrower or other scopes. A viewer with a session id sees that session only, and a
+ * viewer without ids sees none.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -29,17 +30,17 @@ import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
 /** The `data` of a learning. */
 export type Learning = Payload.Learning
 
-/** A running session. Recording fails with `unsupported` after its end, and with `invalid_draft` for a blank text. */
+/** A running session. Its `record…` methods fail with `unsupported` after its end, and with `invalid_draft` if the text is blank. */
 export interface Session {
   readonly id: string
-  /** Learnings of the last 10 sessions: at most 20, of confidence 0.5 or more, the highest confidence first, ties newest first. */
+  /** Learnings of the last 10 sessions: at most 20, of confidence 0.5 or more, highest confidence first, equal ones newest first. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
-  /** Records a learning, of confidence 0..1, default 0.5. The last 500 of a session are kept. */
+  /** Records a learning. `confidence` is 0..1, default 0.5. A session keeps its last 500 learnings. */
   readonly recordLearning: (
     pattern: string,
     options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Records the approach to a task. The last 200 of a session are kept. */
+  /** Records the approach to a task. A session keeps its last 200 tasks. */
   readonly recordTask: (
     approach: string,
     options?: {
@@ -51,38 +52,40 @@ export interface Session {
       readonly durationMs?: number | undefined
     }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Records an error with its solution. `filePattern` matches the files that it concerns. The last 200 of a session are kept. */
+  /**
+   * Records an error with its solution. `filePattern` matches the files that it is about. A session keeps its last 200 errors.
+   */
   readonly recordError: (
     error: string,
     solution: string,
     options?: { readonly filePattern?: string | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Ends the session, and records a summary with the time since its start. The last 50 of a session are kept. */
+  /** Ends the session, and records a summary with the time since the start. A session id keeps its last 50 summaries. */
   readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 
 /** Operations of `SessionMemory`. */
 export interface Service {
   /**
-   * Starts a session. Sessions run concurrently; two with the same id share their learnings. Fails with `invalid_scope` if the viewer names
-   * another session. Cost: reads all learnings that the viewer sees.
+   * Starts a session. Sessions run concurrently; two with the same id share their learnings. Fails with `invalid_scope` if the viewer has
+   * the id of another session. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,
     sessionId: string
   ) => Effect.Effect<Session, MemoryError.MemoryError, Scope.Scope>
-  /** Finds learnings, those of running sessions included, best first. `limit`: default 10. */
+  /** Finds learnings, also those of running sessions, best first. Default `limit` 10. */
   readonly search: (
     viewer: Viewer.Any,
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Learning>>, MemoryError.MemoryError>
-  /** Returns errors with their solutions, newest first. `limit`: default 10. */
+  /** Returns errors with their solutions, newest first. Default `limit` 10. */
   readonly getRecentErrorSolutions: (
     viewer: Viewer.Any,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Learning>>, MemoryError.MemoryError>
-  /** Returns the summaries of sessions that were ended with a summary, newest first. `limit`: default 10. */
+  /** Returns the summaries with which sessions were ended, newest first. Default `limit` 10. */
   readonly getRecentSummaries: (
     viewer: Viewer.Any,
     limit?: number
@@ -92,7 +95,7 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Largest number of learnings of one session, by type; beyond it the oldest is forgotten. */
+/** Largest number of learnings of one session, by type. Beyond it, the oldest of that type is forgotten. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
@@ -106,13 +109,13 @@ const Texts = Schema.Struct({
 })
 const Scoped = Schema.Struct({ scope: MemoryScope })
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const learnings = yield* typed(MemoryKind.learning)
   const running = new Map<string, { kept: ReadonlyArray<KeptLearning>; count: number }>()
 
-  /** Shares the list of kept learnings among all running sessions of one id, until the last of them ends. */
+  /** Shares the list of a session's stored learnings among all running sessions of one id, until the last of these ends. */
   const keeping = (key: string, kept: ReadonlyArray<KeptLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -150,7 +153,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = reading(viewer)
       const known = yield* learnt(viewer)
       const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
-      // a viewer without ids sees no earlier sessions, but earlier learnings of this session id count towards the caps
+      // a viewer without ids sees no earlier sessions, but earlier learnings of this session's id count towards the caps
       const earlier = hasNoIds(viewer) ? yield* learnt(own) : known
       const session = yield* keeping(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -158,7 +161,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
-      // serialises the recordings of a session and its end
+      // one at a time: the recordings of a session, and its end
       const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(isOver, true))
 
@@ -224,15 +227,15 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that read exactly the sessions of the viewer's scope, and no other narrower scope. A viewer without ids
- * reads as itself.
+ * Returns a viewer and a filter that read exactly the sessions of the viewer's scope, and nothing of other narrower scopes. For a viewer
+ * without ids, returns that viewer and no condition.
  */
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
   if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || hasNoIds(viewer)) return { reader: viewer, filter: {} }
   const ids = Viewer.idsOf(viewer)
   return {
     reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
-    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // whatever the session
+    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // any session id passes
   }
 }
 
@@ -240,7 +243,7 @@ const hasNoIds = (viewer: Viewer.Any): boolean => Viewer.scopeOf(viewer) === Glo
 
 const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
 
-/** Selects the learnings for `loaded`; the records must be newest first. */
+/** Selects the learnings for `loaded`. The records must be ordered newest first. */
 const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   const last = new Set(Array.from(new Set(records.map(sessionOf))).slice(0, 10))
   return records
@@ -254,7 +257,7 @@ interface KeptLearning {
   readonly type: unknown
 }
 
-/** Splits learnings, oldest first, into those beyond the cap of a type and those that stay. */
+/** Splits learnings, oldest first, into the ids of those beyond the cap of a type, and the learnings that stay. */
 const capped = (
   all: ReadonlyArray<KeptLearning>,
   type: Learning["type"]

@@ -1,6 +1,6 @@
 /**
- * Task episodes: what was tried, and how it went. They share the kind `episodic` with the turns and events of
- * conversations.
+ * Episodes about tasks: what was tried, and what the outcome was. They have the kind `episodic`, as the turns and events of conversations
+ * do.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -21,26 +21,26 @@ export const TaskEpisode = Schema.Struct({ ...Payload.Episode.fields, task: Payl
 /** The `data` of a task episode. */
 export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
 
-/** Schema of a query of task episodes. */
+/** Schema of a query for task episodes. */
 export const EpisodeQuery = Schema.Struct({
-  /** Range of the episode's time, epoch milliseconds, both ends inclusive. */
+  /** Range of the episode's time, epoch milliseconds, with both ends. */
   since: Schema.optional(Millis),
   until: Schema.optional(Millis),
   taskId: Schema.optional(Schema.String),
   taskType: Schema.optional(Schema.String),
-  /** Outcome: `true` is success, `false` is failure or partial success. Default: any. */
+  /** Outcome: `true` for success, `false` for failure or partial success. Default: any. */
   success: Schema.optional(Schema.Boolean),
   /** Largest number of episodes, 1..1,000. Default 20. */
   limit: Schema.optional(Limit)
 })
-/** Conditions on task episodes, all of which must hold. */
+/** Conditions on task episodes; all of them must be met. */
 export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
 
 /** Operations of `TaskMemory`. */
 export interface Service {
   /**
-   * Stores an episode with the time `validAt`, default now. Its summary defaults to its action, its importance to high for a failure and
-   * medium otherwise.
+   * Stores an episode with the time `validAt`, default now. Its summary defaults to its action; its importance defaults to high for a
+   * failure, else to medium.
    */
   readonly recordEpisode: (
     viewer: Viewer.Any,
@@ -51,13 +51,13 @@ export interface Service {
     viewer: Viewer.Any,
     query: EpisodeQuery
   ) => Effect.Effect<ReadonlyArray<Typed<TaskEpisode>>, MemoryError>
-  /** Finds episodes that share a word with the task, best first. `limit`: default 20. */
+  /** Finds episodes that have a word in common with the task, best first. Default `limit` 20. */
   readonly getSimilarEpisodes: (
     viewer: Viewer.Any,
     task: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<TaskEpisode>>, MemoryError>
-  /** Returns failures, latest first. `limit`: default 10. */
+  /** Returns failures, latest first. Default `limit` 10. */
   readonly getRecentFailures: (
     viewer: Viewer.Any,
     limit?: number
@@ -69,7 +69,7 @@ export class TaskMemory extends Context.Tag("@memory/TaskMemory")<TaskMemory, Se
 
 type Where = NonNullable<MemoryFilter["where"]>
 
-/** Makes the service over the `MemoryStore` of the context. */
+/** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const episodes = yield* typed({ ...MemoryKind.episodic, schema: TaskEpisode })
 
@@ -114,5 +114,5 @@ export const layer: Layer.Layer<TaskMemory, never, MemoryStore> = Layer.effect(T
 
 const isTask: Where = { "data.task": { exists: true } }
 
-/** Orders episodes, latest first; ties keep their order, newest first. */
+/** Orders episodes by `validAt`, latest first. Those of equal time keep their order, newest first. */
 const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number => b.record.validAt - a.record.validAt

@@ -1,4 +1,4 @@
-/** A service for the records of one kind, with typed `data`. Most kinds of this library are built on it, and custom kinds can be, too. */
+/** A service for the records of one kind, with typed `data`. Most kinds of this library are built on it; custom kinds can be, too. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -16,7 +16,7 @@ import type * as Viewer from "../domain/Viewer.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import { type IfRevision, MemoryStore, type Service as MemoryStoreService } from "../storage/MemoryStore.ts"
 
-/** A record, and its `data` decoded. */
+/** A record, with its `data` decoded. */
 export interface Typed<out A> {
   readonly record: MemoryRecord
   readonly data: A
@@ -27,16 +27,16 @@ export interface Found<out A> extends Typed<A> {
   readonly score: number
 }
 
-/** A draft of a record with typed `data`; the service sets its kind. */
+/** A draft of a record with typed `data`, without the kind, which the service sets. */
 export type DraftOf<A> = Omit<Draft, "kind" | "data"> & { readonly data: A }
 /** A patch of a record with typed `data`. */
 export type PatchOf<A> = Omit<Patch, "data"> & { readonly data?: A | undefined }
-/** A filter or query without `kinds`, which the service sets itself. */
+/** A filter or query without `kinds`, which the service sets. */
 export type WithoutKinds<Q> = Omit<Q, "kinds">
 
 /**
- * Operations on the records of one kind; a record of another kind counts as absent. Records whose `data` does not decode
- * fail with `corrupt`.
+ * Operations on the records of one kind. A record of another kind counts as absent. An operation fails with `corrupt` if the `data` of a
+ * record does not decode.
  */
 export interface TypedMemory<in out A> {
   readonly kind: MemoryKind<string, A>
@@ -72,8 +72,8 @@ export interface TypedMemory<in out A> {
     options?: IfRevision
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   /**
-   * Reads a record, changes its `data`, and writes it if it has not changed since; retries on a conflict. Fails with `not_found` if it is
-   * absent.
+   * Reads a record, changes its `data`, and writes it if it was not changed in between; on a conflict, reads it again and retries. Fails
+   * with `not_found` if it is absent.
    */
   readonly modify: (
     viewer: Viewer.Any,
@@ -83,32 +83,32 @@ export interface TypedMemory<in out A> {
   /** Forgets a record. Returns whether it existed. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets at most 1,000 records, except those that have changed since they were read and those that the viewer may not write. Returns the
-   * number of forgotten records. Writes one batch, or each record alone if the batch is rejected.
+   * Forgets at most 1,000 records, except those that were changed since they were read and those that the viewer may not write. Returns the
+   * number of forgotten records. Writes one batch, or each record separately if the batch is rejected.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,
     all: ReadonlyArray<Typed<A>>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Returns the revisions that the store keeps, newest first; empty for an absent record. `limit`: default 20. */
+  /** Returns the revisions that are in the store, newest first; none for an absent record. Default `limit` 20. */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** Encodes `data` for a batch of the store. Fails with `invalid_draft` if the Schema rejects it. */
+  /** Encodes `data` for a draft that the caller writes in a batch of its own. Fails with `invalid_draft` if the Schema rejects it. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
   /** Decodes the `data` of a record. Fails with `corrupt` if the Schema rejects it. */
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Uses a name as the summary of a draft that has none, so that a search or a `[[Name]]` finds the record. */
+/** Makes a name the summary of a draft that has none, so that a search for the name, or a `[[Name]]`, finds the record. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)
 })
 
-/** Returns the value of an option; fails with `not_found` if it is `None`. @internal */
+/** Returns the value of an Option. Fails with `not_found` if it is `None`. @internal */
 export const orNotFound = <A>(
   op: string,
   id: MemoryId,
@@ -123,7 +123,7 @@ export const orNotFound = <A>(
     })
   )
 
-/** Makes the service for a kind over the `MemoryStore` of the context. */
+/** Makes the service for a kind over the `MemoryStore` in the context. */
 export const make = <N extends string, A>(
   kind: MemoryKind<N, A>
 ): Effect.Effect<TypedMemory<A>, never, MemoryStore> =>
@@ -175,7 +175,7 @@ export const make = <N extends string, A>(
           Effect.gen(function*() {
             const encoded = yield* encode("put", data)
             const [put] = yield* store.put(viewer, [{ ...draft, kind: kind.name, data: encoded }])
-            return yield* decode("put", put!.record) // one draft, one result
+            return yield* decode("put", put!.record) // one result per draft
           })
         ),
       get: (viewer, id) => span("get", get(viewer, id)),
@@ -272,15 +272,15 @@ const forgetUnchanged = (
     )
   )
 
-/** Parse options that keep fields that the Schema does not name, and report all issues. */
+/** Parse options: fields that the Schema does not name are kept, and all issues are reported. */
 const keeping = { errors: "all", onExcessProperty: "preserve" } as const
 
-/** Drops the fields that are `undefined`, at any depth. */
+/** Removes the fields that are `undefined`, at every depth. */
 const defined = <A>(data: A): A => {
   if (Array.isArray(data)) return data.map(defined) as A // `map` keeps the length
   if (typeof data !== "object" || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
   const entries = Object.entries(data).flatMap(([key, value]) => value === undefined ? [] : [[key, defined(value)]])
-  return Object.fromEntries(entries) as A // drops only optional fields
+  return Object.fromEntries(entries) as A // the removed fields are optional
 }
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {

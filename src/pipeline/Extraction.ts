@@ -1,6 +1,6 @@
 /**
- * Extraction of facts from a conversation: builds the prompt that asks a model for facts, parses the list that it answers with, and limits
- * the size of both. The functions are pure; the pipeline makes the model call.
+ * Extraction of facts from a conversation: builds the prompt that asks a model for facts, parses the list in its answer, and limits the
+ * size of conversation and facts. The functions are pure, except that long ones pause for the event loop; the pipeline calls the model.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,16 +18,16 @@ import type { Prompt } from "../host/Completion.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
-/** Attributes that a custom extractor may give a fact. A model is not asked for them, and they are ignored in a model's answer. */
+/** Attributes that a custom extractor may add to a fact. A model is not asked for them, and those in a model's answer are ignored. */
 const Attributes = Schema.Struct({
   tags: Schema.optional(Tags),
   links: Schema.optional(Schema.Array(Link)),
   metadata: Schema.optional(JsonObject),
-  /** Time from which the fact is valid, epoch milliseconds. Default: the time of writing. */
+  /** Time from which the fact is valid, epoch milliseconds. Default: the time at which it is written. */
   validAt: Schema.optional(Millis)
 })
 
-/** A statement that is worth knowing in later conversations. */
+/** Schema of a fact: a statement that is worth knowing in later conversations. */
 export const Fact = Schema.Struct({
   ...Attributes.fields,
   text: Schema.NonEmptyString,
@@ -39,8 +39,9 @@ export const Fact = Schema.Struct({
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
- * Builds the prompt that asks a model for the facts in a conversation. The conversation is presented as data, within a fence that no turn
- * can close: each turn begins a line, and its further lines are indented. Blank turns and injected memory are left out.
+ * Builds the prompt that asks a model for the facts in a conversation. The prompt says that the conversation is data, and encloses it in a
+ * fence that no turn can close: each turn begins a line, and its further lines are indented. Blank turns, and memory that was inserted into
+ * turns, are left out.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -58,17 +59,17 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
- * Returns the facts in an answer, or a retryable `model` failure if the text is not an answer: prose, an empty string, JSON of another
- * shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Accepts all that `parseFacts` accepts, and
- * also a single fact instead of a list under `facts`.
+ * Returns the facts in an answer. Fails with `model`, which is retryable, if the text is not an answer: prose, an empty string, JSON of
+ * another shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Accepts all that `parseFacts`
+ * accepts, and a single fact under `facts` in place of a list.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in an answer, or none; never fails. Items that are no facts are dropped. Lists under `facts` are tried before bare
- * arrays, and the first list that holds a fact is used. Repeated texts count once. Cannot tell an answer without facts from an apology, as
- * `readFacts` can.
+ * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Lists under `facts` are tried before lists outside
+ * of an object, and the first list that contains a fact is used. Repeated texts count once. Returns the same for an answer without facts
+ * and for an apology, which `readFacts` tells apart.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const said = values(answer)
@@ -81,14 +82,15 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   return []
 }
 
-/** Returns the items that are facts, each text once: trimmed, well-formed, and at most as long as a record's body. */
+/** Returns the items that are facts, each text once: trimmed, well-formed, and not longer than the body of a record may be. */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Returns the first `most` facts of a custom extractor, cleaned like a model's, with their tags, links, metadata and time. A string is a
- * fact by itself; an item that is neither string nor object is dropped. `leftOut` counts the items after them. Fails with `invalid_draft`,
- * and lists every violation, if an attribute of a fact breaks its Schema, or if its metadata has the key `turnMark`.
+ * Returns the first `most` facts of a custom extractor, cleaned as those of a model are, with their tags, links, metadata and time. A
+ * string is a fact without attributes; an item that is neither string nor object is dropped. `leftOut` counts the items after the last
+ * returned fact. Fails with `invalid_draft`, and all violations, if an attribute of a fact violates its Schema, or if its metadata has the
+ * key `turnMark`.
  *
  * @internal
  */
@@ -102,7 +104,7 @@ export const extracted = (
     for (const [i, item] of items.entries()) {
       if (found.size === most) return { facts: Array.from(found.values()), leftOut: items.length - i }
       const [said] = clean([item])
-      // attributes are checked even if the object's text is no fact
+      // the attributes are checked even if the text of the object is no fact
       const { links, metadata, tags, validAt } = isObject(item)
         ? yield* check<typeof Attributes.Type, typeof Attributes.Encoded>("extract", Attributes, item)
         : {}
@@ -117,17 +119,17 @@ export const extracted = (
     return { facts: Array.from(found.values()), leftOut: 0 }
   })
 
-/** Metadata key that marks a record as a turn stored word for word; its value is the role of the speaker. @internal */
+/** Key of `metadata` in a record that stores a turn word for word; its value is the role of the speaker. @internal */
 export const turnMark = "turn"
 
-/** Removes facts whose text repeats that of an earlier fact. */
+/** Removes the facts whose text repeats that of an earlier one. */
 const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   const found = new Map<string, Fact>()
   for (const fact of facts) if (!found.has(fact.text)) found.set(fact.text, fact)
   return Array.from(found.values())
 }
 
-/** Returns the text of a turn, without memory that was injected into it; `""` if nothing is left. */
+/** Returns the text of a turn without memory that was inserted into it; `""` if nothing else is in it. */
 export const textOf = ({ content }: Message): string => PromptText.withoutMemory(content).toWellFormed().trim()
 
 const turn = (message: Message): ReadonlyArray<string> => {
@@ -151,7 +153,7 @@ const kindFrom = (kind: unknown): Pick<Fact, "kind"> => {
   return isName(name) ? { kind: name } : {}
 }
 
-/** Reads an importance: a number, or the name of a level. */
+/** Parses an importance: a number 0..1, or the name of a level. Returns nothing for any other value. */
 const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
   if (importance === undefined) return {}
   if (isUnit(importance)) return { importance }
@@ -163,13 +165,13 @@ const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
 
-/* Sets of words, by which the texts of facts, decisions and memories are compared. */
+/* Sets of words. The texts of facts, decisions and memories are compared by the words that they share. */
 
 /** Returns the distinct words of a text. @internal */
 export type WordsOf = (text: string) => ReadonlySet<string>
 
 /**
- * Makes a function that returns the distinct words of a text, and caches them per text for as long as the function lives.
+ * Returns a function that returns the distinct words of a text. It caches them by text.
  *
  * @internal
  */
@@ -184,7 +186,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Computes the words of these texts ahead of time, with pauses for the event loop. @internal */
+/** Computes the words of these texts, with pauses for the event loop, and returns a `WordsOf` that has them in its cache. @internal */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -198,7 +200,7 @@ export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effec
 const tokenise = Tokenizer.make({ stem: true })
 
 /*
- * Parses the list that a model was asked for, and tells an answer from an apology, prose or JSON of another shape.
+ * Parses the list that a model was asked for. Tells an answer from an apology, from prose and from JSON of another shape.
  *
  * ```text
  * {"facts": ["a", null]}, ["a"], in prose or fences, or cut short   the valid items
@@ -210,29 +212,30 @@ const tokenise = Tokenizer.make({ stem: true })
  * Failure messages say what was expected and how long the answer was. They never quote the answer, since it may quote the conversation.
  */
 
-/** Describes the list that the model was asked for. @internal */
+/** The list that the model was asked for. @internal */
 export interface WantedList<A> {
-  /** Operation that is named in a failure. */
+  /** Name of the operation in a failure. */
   readonly op: string
   /** Key of the list in the requested JSON object. */
   readonly name: "facts" | "memory"
   /** Returns the valid items of a list. */
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
-  /** Whether an object outside of any list counts as an item. Default: it does not. */
+  /** Whether an object that is in no list counts as an item. Default: none does. */
   readonly isItem?: (value: unknown) => boolean
-  /** Whether an invalid item still shows that the model answered the question. Default: it does not. */
+  /** Whether an invalid item still shows that the model answered the question. Default: none does. */
   readonly isAnswer?: (item: unknown) => boolean
 }
 
-/** Matches an empty list at the beginning or end of an answer, in a fence or not; one in the middle may be part of the prose. */
+/** Matches an empty list at the start or end of an answer, in a fence or not. One in the middle may be a part of prose. */
 const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 
-/** Largest number of lists in an answer that are tried. */
+/** Largest number of lists that are tried in one answer. */
 const maxLists = 1_024
 
 /**
- * Returns the valid items of the first list that has any; lists under `name` are tried before bare ones. Returns none if the answer has
- * only an explicit empty list. Any other answer, and one longer than `Completion.maxAnswerLength` (UTF-16 units), is a `model` failure.
+ * Returns the valid items of the first list that has any; lists under `name` are tried before lists outside of an object. Returns none if
+ * the answer has only an explicit empty list. Fails with `model` for any other answer, and for one that is longer than
+ * `Completion.maxAnswerLength` (UTF-16 units).
  *
  * @internal
  */
@@ -270,7 +273,7 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /*
- * Limits of one run of `remember`, which hold whatever the conversation contains and whatever the model answers.
+ * Limits of one run of `remember`, whatever the conversation contains and whatever the model answers.
  *
  * ```text
  * conversation   4,096 turns and 262,144 characters
@@ -280,7 +283,7 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * Beyond a limit the first items are used (of the turns, the last), and the receipt says how many were left out. Characters are UTF-16
+ * Of more items, only the first are used (of turns, only the last), and the receipt says how many were left out. Characters are UTF-16
  * units.
  */
 
@@ -297,7 +300,7 @@ export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
 export const maxFacts = 64
 
 /**
- * Keeps the first `most` facts, or fewer if their texts exceed `maxCharacters` together. `leftOut` counts the others.
+ * Returns the first `most` facts, or fewer if their texts together would exceed `maxCharacters`. `leftOut` counts the others.
  *
  * @internal
  */
@@ -319,8 +322,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Keeps the first decisions that add at most `additions` records (each ADD, and each UPDATE of a record beyond its first) and
- * change at most 128 (those named by an UPDATE or DELETE); NOOPs count towards neither. `leftOut` counts the others.
+ * Returns the first decisions that together add at most `additions` records and change at most 128. Each ADD adds a record, and so does
+ * each UPDATE of a record that an earlier decision changes; the first UPDATE or DELETE with an id changes a record. A NOOP does neither.
+ * `leftOut` counts the other decisions.
  *
  * @internal
  */
@@ -341,12 +345,12 @@ export const firstDecisions = <D extends { readonly event: string; readonly id?:
   return { kept, leftOut: all.length - kept.length }
 }
 
-/** Largest number of turns that a model is shown at once: the last ones. */
+/** Largest number of turns in a prompt: the last ones of the conversation. */
 const maxTurns = 4_096
 
 /**
- * Fits a conversation into one prompt. If it is too long, its longest turns are all cut to the same length, at their ends; shorter turns
- * stay whole. `leftOut` counts the characters that were cut.
+ * Shortens a conversation so that it fits into one prompt. If it is too long, its longest turns are cut at their ends to the same length;
+ * shorter turns stay whole. `leftOut` counts the characters that were cut.
  *
  * @internal
  */
@@ -368,7 +372,7 @@ export const fitConversation = (
   const shown = last.map((text) => text.slice(0, longest).toWellFormed())
   return {
     turns: turns.slice(-maxTurns).map((turn, i) =>
-      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // `shown` has every turn
+      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // one text per turn
     ),
     leftOut: total - shown.reduce((sum, { length }) => sum + length, 0)
   }

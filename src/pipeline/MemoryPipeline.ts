@@ -1,10 +1,10 @@
 /**
- * Pipeline from conversations to memories: `remember` extracts facts, embeds them, finds related memories, reconciles the facts with them
- * and writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
+ * Makes memories from conversations: `remember` extracts facts, embeds them, searches related memories, compares the facts with them and
+ * writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
  *
- * Receipts leave the process: a harness stores them as JSON, a client may hold them. A receipt is therefore sealed: the store signs the
- * viewer, the mutations and their outcomes, from which `undo` is computed, so that `undo` reverts only writes that the store really made
- * for that viewer. A seal survives encoding and decoding, and is valid as long as the store keeps its secret: in a Markdown vault across
+ * Receipts leave the process: a harness stores them as JSON, and may pass them to a client. So a receipt has a seal, the store's signature
+ * of the viewer, the mutations and their outcomes, from which `undo` is computed; `undo` reverts only what the store has really written
+ * for that viewer. A seal survives encoding and decoding. It is valid as long as the store has its secret: in a Markdown vault across
  * restarts, in a store in memory until the process ends.
  */
 import * as Clock from "effect/Clock"
@@ -36,93 +36,93 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. `origin` is `pipeline` by default. The trust of the written records is that of the least trusted turn,
- * 3 for a tool's and 1 for any other, or `trust` if that is less trusted.
+ * Options of `remember` and `plan`. Default `origin` is `pipeline`. The written records get the trust of the least trusted turn (3 for a
+ * tool's turn, 1 for any other), or `trust` if that is less trusted.
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
-  /** Shared scopes that may be written on behalf of a viewer that names a user, session or actor: see `Viewer.mayWrite`. Default: none. */
+  /** Shared scopes that may be written for a viewer with a user, session or actor id, as in `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
-  /** Whether a model extracts facts. `false` stores each turn word for word, without vectors at first. Default true. */
+  /** Whether a model extracts facts. With `false`, each turn is stored word for word, and its vector is computed later. Default true. */
   readonly infer?: boolean | undefined
-  /** Treatment of superseded records: `soft` closes them but keeps them, `hard` forgets them. Default `soft`. */
+  /** Treatment of superseded records: with `soft` they are closed but stay stored, with `hard` they are forgotten. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Time to live of the written records. Default, and 0: no expiry. */
+  /** Time until the written records expire. Default, and for 0: they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined
   /** Kind of the written records. Default `semantic`; without `infer`, `episodic`. */
   readonly kind?: string | undefined
-  /** Number of related memories per fact, 1..1,000; default 5. All facts together get at most 1,000, of 262,144 characters in all. */
+  /** Number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, with 262,144 characters. */
   readonly topK?: number | undefined
-  /** Largest number of extracted facts, and of added records, 1..256; default 64. The receipt counts those left out. */
+  /** Largest number of extracted facts and of added records, 1..256; default 64. The receipt counts those left out. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
-   * Extracts facts instead of the model; a fact may have tags, links, metadata and a time. Unlike the model, it is also given the turns of
-   * tools. The model, if there is one, still decides how the facts change memory; without a model, each fact is added.
+   * Extracts facts in place of the model; a fact may have tags, links, metadata and a time. Unlike the model, it also receives the turns of
+   * tools. The model, if there is one, still decides how the facts change memories; without a model, each fact is added.
    */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
   /**
-   * Sequence number of the first turn within the session, or of each turn. Without `infer`, turns that are already stored are not stored
-   * again.
+   * Sequence number of the first turn within the session, or of each turn. With it and `infer: false`, turns that are already stored are
+   * not stored again.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
-   * Name of the conversation within the session in which `sequence` counts. Default: the session has only one. An outbox puts this before
-   * its own name of the conversation.
+   * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session has one. An outbox
+   * puts this text before its own name of the conversation.
    */
   readonly line?: string | undefined
-  /** Replaces the store's `apply` for the batch, which must be written whole or not at all; the caller may add rows of its own. */
+  /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing; it may add rows of its own. */
   readonly apply?: Apply | undefined
 }
 
-/** Applies a batch as `MemoryStore.apply` does. */
+/** Writes a batch, as `MemoryStore.apply` does. */
 export type Apply = (
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>,
   provenance: MemoryStore.Provenance
 ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
-/** A part of the work, such as a retriever of a search (its `leg`), that failed without failing the call. */
+/** Schema of a part of the work that failed without failing the call, such as one retriever of a search; `leg` is its name. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 /** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** Counts of the items that exceeded the limits of one run and are therefore not in the receipt's mutations. */
+/** Schema of the numbers of items beyond the limits of one run. The receipt's mutations do not contain these items. */
 export const LeftOut = Schema.Struct({
   /** Facts beyond `maxFacts`, or beyond 262,144 characters in all. */
   facts: Schema.NonNegativeInt,
-  /** Decisions of the model beyond `maxFacts` added or 128 changed records. */
+  /** Decisions of the model beyond `maxFacts` added records or 128 changed ones. */
   decisions: Schema.NonNegativeInt,
-  /** UTF-16 units of the conversation that the model was not shown: turns before the last ones, and the ends of the longest turns. */
+  /** UTF-16 units of the conversation that were not in the prompt: turns before the last ones, and the ends of the longest turns. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
-/** The parts of a receipt that its seal signs. */
+/** The fields of a receipt that its seal signs. */
 const Sealed = Schema.Struct({
   viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
-  /** Outcomes of the mutations; empty for a plan. */
+  /** Outcomes of the mutations; empty for a plan, which writes nothing. */
   applied: Schema.Array(Applied)
 })
 interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 
-/** A receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. Encodable; `undo` reverses it. */
+/** Schema of a receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. `undo` reverts them. */
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
-   * The store's signature of `viewer`, `mutations` and `applied`. `undo` rejects a receipt without a seal, and one that was altered.
-   * Receipts of versions before seals have none, and can no longer be undone.
+   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails for a receipt without a seal, and for one that was changed.
+   * Receipts of early versions have no seal, and can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
-  /** Parts of the work that failed; absent if none did. */
+  /** Parts of the work that failed; absent if none failed. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Counts of the items that were left out; absent if none were. */
+  /** Numbers of the items that were left out; absent if none were. */
   leftOut: Schema.optional(LeftOut)
 })
 /** A receipt, as `Receipt` decodes it. */
@@ -131,29 +131,29 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 /** Operations of `MemoryPipeline`. */
 export interface Service {
   /**
-   * Extracts facts, reconciles them with related memories and writes the result. Fails with `invalid_draft` if a value is no message. Fails
-   * with `model`, which is retryable, and changes nothing if the model's answer is prose, JSON of another shape or longer than 262,144
-   * characters. An explicit empty list means that there are no facts.
+   * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if a value is no message. Fails
+   * with `model`, which is retryable, and changes nothing, if the answer of the model is prose, JSON of another shape or longer than
+   * 262,144 characters. Only an explicit empty list means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
-  /** Does all that `remember` does except for the writing; the receipt has no outcomes. */
+  /** Does all that `remember` does, except for writing. The receipt has no outcomes. */
   readonly plan: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
-   * Reverts the writes of a receipt: restores content, times and links, as new revisions. Fails with `not_owned` if the receipt has no
-   * valid seal of this store (see `Receipt.seal`), and with `conflict` if a record has changed since; then nothing is changed.
+   * Reverts the writes of a receipt: writes the earlier content, times and links as new revisions. Fails with `not_owned` if the receipt
+   * has no valid seal of this store (see `Receipt.seal`), and with `conflict` if a record was changed since; then nothing is written.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Embeds the text and searches; the result counts what was left out. Without an embedding model the search is lexical. */
+  /** Embeds the text and searches; the result counts the hits that were left out. Without an embedding model, searches by words only. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes vectors for these records of the viewer's tenant now, rather than in `embedMissing`. Returns their number. */
+  /** Computes the vectors of these records of the viewer's tenant now, not in the next `embedMissing`. Returns their number. */
   readonly embed: (
     viewer: Viewer.Any,
     records: ReadonlyArray<MemoryRecord>
@@ -162,13 +162,13 @@ export interface Service {
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** Schema of the fields that each message must have to be processed at all. */
+/** Schema of the fields without which no message is processed. */
 const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
 
 /** Tag of the pipeline. */
 export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}
 
-/** Makes the pipeline over the store, the `Completion` and the `Embedder` of the context. */
+/** Makes the pipeline over the store, the `Completion` and the `Embedder` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
   function*() {
     const store = yield* MemoryStore.MemoryStore
@@ -206,7 +206,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // the receipt reports it too, but an outbox passes no receipt on
+        // logged, although the receipt reports it, since an outbox does not return the receipt to anyone
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -240,7 +240,7 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
 )
 
 /**
- * Signs the parts of a receipt. Dies if they cannot be encoded, since such a receipt could not be stored.
+ * Signs the fields of a receipt. Dies if they cannot be encoded, since such a receipt could not be stored.
  *
  * @internal
  */
@@ -253,7 +253,7 @@ export const seal = (
     (encoded) => store.sign(purpose, canonicalJson(encoded))
   )
 
-/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` calls it first. */
+/** Fails with `not_owned` unless `store` sealed this receipt, and it was not changed since. `undo` calls this first. */
 export const verify = (
   store: Pick<MemoryStore.Service, "sign">,
   receipt: Receipt
@@ -267,18 +267,20 @@ export const verify = (
   })
 
 /**
- * Returns the mutations of an `undo`, which restore each record as it was before the receipt. Records that have expired since are
- * forgotten.
+ * Returns the mutations with which `undo` restores each record as it was before the receipt. A record that the receipt created, and that
+ * has expired since, needs none.
  */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)
 
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
-// compiled at its first call, to keep the import of the package fast
+// a function, so that the encoder is compiled when first called, and the import of the package is fast
 const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
-/** Redacts the facts of a caller's `customExtract`, and the mutations for a caller's `apply`; a store redacts by itself. */
+/**
+ * Redacts the facts of the caller's `customExtract`, and the mutations for the caller's `apply`. The store's own `apply` redacts by itself.
+ */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options
   return {
@@ -299,11 +301,11 @@ const tokensExtracted = Metric.counter("memory_tokens_extracted", {
   incremental: true
 })
 
-/** Estimates the tokens of messages. */
+/** Estimates the number of tokens in messages. */
 const tokensOf = (messages: ReadonlyArray<Message>): number =>
   tokensIn(messages.reduce((sum, { content }) => sum + content.length, 0))
 
-/** The purpose of the store's signature. */
+/** Name of what is signed; the store signs texts for other purposes with other names. */
 const purpose = "receipt"
 
 const refused = (why: string) =>

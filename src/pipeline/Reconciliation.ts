@@ -1,6 +1,6 @@
 /**
  * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
- * mutations. Pure. The model is shown temporary ids, never those of records.
+ * mutations. Pure. A prompt contains temporary ids of memories, never those of records.
  *
  * ```text
  * ADD      a new record; nothing if another record says the same
@@ -10,7 +10,7 @@
  * NOOP     nothing
  * ```
  *
- * Laws: a change of a related memory is rejected if that memory has changed since; an answer that only deletes loses no fact.
+ * Laws: a change of a related memory fails if that memory was changed since it was read; an answer that only deletes loses no fact.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -33,12 +33,12 @@ import { visible } from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
 import { clean, Fact, isObject, makeWordsOf, readList, type WordsOf } from "./Extraction.ts"
 
-/** The change that a decision asks for; `NOOP` asks for none. */
+/** Schema of the change that a decision asks for; `NOOP` asks for none. */
 export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
 
-/** A decision of the model about one fact. `id` is the temporary id of a related memory: "0", "1", … */
+/** Schema of a decision of the model about one fact. `id` is the temporary id of a related memory: "0", "1", … */
 export const Decision = Schema.Struct({
-  /** Importance, tags, links, metadata and time are copied from the fact: the model is not asked for them. */
+  /** Importance, tags, links, metadata and time are those of the fact; the model is not asked for them. */
   ...Fact.fields,
   event: Event,
   id: Schema.optional(Schema.String),
@@ -48,9 +48,9 @@ export const Decision = Schema.Struct({
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
- * Returns the decisions in an answer, or a retryable `model` failure if the text is not an answer. Returns no decisions for an explicit
- * empty list, and if every change names an id that was not shown, since models invent ids. Accepts all that `parseDecision` accepts, and
- * also a single decision in place of a list. `existing` is the number of related memories shown.
+ * Returns the decisions in an answer. Fails with `model`, which is retryable, if the text is not an answer. Returns no decisions for an
+ * explicit empty list, and also if every change has an id that was not in the prompt, since models invent ids. Accepts all that
+ * `parseDecision` accepts, and a single decision in place of a list. `existing` is the number of related memories in the prompt.
  */
 export const readDecision = (
   answer: string,
@@ -65,8 +65,8 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in an answer, or none; never fails. Lists under `memory` are tried before bare arrays, and the first list that
- * holds a decision is used. `existing` is the number of related memories shown.
+ * Returns the decisions in an answer, or none; never fails. Lists under `memory` are tried before lists outside of an object, and the first
+ * list that contains a decision is used. `existing` is the number of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const said = values(answer)
@@ -79,7 +79,7 @@ export const parseDecision = (answer: string, existing: number): ReadonlyArray<D
   return []
 }
 
-/** Parses a temporary id into the index of a related memory; returns `Infinity` for anything else. @internal */
+/** Parses a temporary id: returns the index of the related memory, and `Infinity` for anything else. @internal */
 export const indexOf = (id: unknown): number =>
   typeof id === "number" && Number.isInteger(id) && id >= 0
     ? id
@@ -94,7 +94,7 @@ const eventOf = (item: unknown): typeof Event.Type | undefined => {
   return isEvent(event) ? event : undefined
 }
 
-/** Whether the item asks to change a memory that was not shown. */
+/** Whether the item asks to change a memory that was not in the prompt. */
 const namesUnknown = (item: unknown, existing: number): boolean => {
   const event = eventOf(item)
   if ((event !== "UPDATE" && event !== "DELETE") || !isObject(item)) return false
@@ -120,9 +120,9 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Gives each decision the kind, importance and attributes of its fact: the fact with the same text, else the one that shares most words.
- * Drops the deletion of a memory that says the same as a fact. If a memory is deleted, adds the most similar fact that no decision is
- * about, since the model must have deleted the memory in favour of that fact. @internal
+ * Adds to each decision the kind, importance and attributes of its fact: the fact with the same text, else the one with most words in
+ * common. Drops the deletion of a memory that says the same as a fact. For each deleted memory, adds the most similar fact that no decision
+ * is about, since the model must have deleted the memory because of that fact. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -137,7 +137,7 @@ export const attribute = (
     return record === undefined || !repeated.has(collapseSpace(embeddingText(record)))
   })
   const silent = new Set(facts)
-  // caches the fact per text, since many decisions may have the same text
+  // cache of facts by text, since many decisions may have the same text
   const spoken = new Map<string, Fact | undefined>()
   const meant = (text: string, min: number): Fact | undefined => {
     const key = `${min} ${text}`
@@ -166,13 +166,13 @@ export const attribute = (
 }
 
 /**
- * Returns the candidate with the same text, else the one with the most similar words (Jaccard similarity), of equals the first. Returns
- * `undefined` if this similarity is below `min`, 0..1, default 0. With `open`, a subset in the order of all candidates, considers only
- * these. @internal
+ * Returns the candidate with the same text, else the one with the most similar words (Jaccard similarity); of equal ones the first. Returns
+ * `undefined` if that similarity is below `min`, 0..1, default 0. `open`, a subset of the candidates in their order, restricts the search
+ * to these. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 
-/** Makes a function that finds the most similar of these candidates. @internal */
+/** Returns a function that finds the most similar of these candidates. @internal */
 export const makeNearest = <A extends { readonly text: string }>(
   all: ReadonlyArray<A>,
   wordsOf: WordsOf = makeWordsOf()
@@ -217,27 +217,27 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
   else list.push(place)
 }
 
-/** Smallest Jaccard similarity of a decision's text to a fact that the decision can be about. */
+/** Smallest Jaccard similarity between a decision and a fact for the decision to be about that fact. */
 const least = 0.01
-/** Smallest Jaccard similarity for a NOOP; higher, since models often answer NOOP for every memory shown, whatever the facts. */
+/** Smallest similarity for a NOOP: higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
 const alike = 0.5
 
-/** The scope, kind and options with which decisions are written. */
+/** Scope, kind and other options of the records that `applyEvents` writes. */
 export interface Target {
   readonly scope: MemoryScope
   readonly kind: string
   /** Current time, epoch milliseconds. */
   readonly now: number
   readonly supersede: "soft" | "hard"
-  /** Time to live in milliseconds; absent or 0 = no expiry. */
+  /** Time in milliseconds until the records expire. Absent or 0: they do not expire. */
   readonly ttl?: number | undefined
-  /** Kinds that a fact may choose; a fact of another kind is written as `kind`. Default: all kinds. */
+  /** Kinds that a fact may have; a fact of another kind is written with `kind`. Default: all kinds. */
   readonly kinds?: ReadonlySet<string> | undefined
-  /** Records that must not change; a fact that one of them already states is not added. */
+  /** Records that must not be changed. A fact that repeats one of them is not added. */
   readonly said?: ReadonlyArray<MemoryRecord> | undefined
   /** Source of the added records. */
   readonly source?: Draft["source"]
-  /** Returns the words of a text, perhaps from a cache. Default: a new cache. */
+  /** Returns the words of a text, possibly from a cache. Default: with a new cache. */
   readonly wordsOf?: WordsOf | undefined
 }
 
@@ -261,8 +261,8 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
 })
 
 /**
- * Returns the mutations that the decisions ask for: changes of related memories first, then new records. Of several decisions about one
- * memory only the first changes it; the text of a later UPDATE is added as a new record.
+ * Returns the mutations that the decisions ask for: first changes of related memories, then new records. Of several decisions about one
+ * memory, only the first changes it; the text of a later UPDATE is added as a new record.
  */
 export const applyEvents = (
   decisions: ReadonlyArray<Decision>,
@@ -373,7 +373,7 @@ export const applyEvents = (
   ]
 }
 
-/** Makes a patch that merges a fact's tags, links and metadata into the record's; tags only up to the limit of a record. */
+/** Returns the patch that adds a fact's tags, links and metadata to those of a record; tags only up to the limit of a record. */
 const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Patch => ({
   ...(tags && { tags: Array.from(new Set([...record.tags, ...tags])).slice(0, maxTags) }),
   ...(links && { links: [...record.links.filter((old) => !links.some((link) => sameEnd(old, link))), ...links] }),
@@ -383,10 +383,10 @@ const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Pa
 type Link = MemoryRecord["links"][number]
 const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.type
 
-/** Makes a patch that replaces the record's text with `text`. A derived summary is derived anew. */
+/** Returns the patch that replaces the text of a record by `text`. If the summary was derived from the body, it is derived again. */
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** Derives the id of the record that will replace this revision, since both mutations of the batch need the id. */
+/** Derives the id of the record that will replace a revision of `record`. Both are written in one batch, so the id is needed beforehand. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

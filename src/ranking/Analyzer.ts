@@ -3,7 +3,7 @@ import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import * as Tokenizer from "./Tokenizer.ts"
 
-/** An analyzer: the tokenizer of indexed texts (`index`) and that of queries (`query`). */
+/** An analyzer: one tokenizer for the texts of records (`index`) and one for the texts of queries (`query`). */
 export interface Service {
   readonly index: Tokenizer.Tokenizer
   readonly query: Tokenizer.Tokenizer
@@ -17,11 +17,11 @@ export interface Options {
   readonly stopwords?: Tokenizer.Options["stopwords"]
   /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
   readonly compounds?: boolean | undefined
-  /** Stopwords to drop from queries. A query that has no other words, such as "who am I", keeps them. Default `wide`. */
+  /** Stopwords to drop from queries. If all words of a query are stopwords, as in "who am I", none is dropped. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]
 }
 
-/** Makes an analyzer. The defaults come from the ablation in docs/retrieval.md. */
+/** Makes an analyzer. The defaults are those that retrieved best in the measurements of docs/retrieval.md. */
 export const make = (
   { compounds = true, query = "wide", stem = true, stopwords = "short" }: Options = {}
 ): Service => {
@@ -31,10 +31,13 @@ export const make = (
   return { index, query: Tokenizer.orElse(asked(query), Tokenizer.orElse(asked(stopwords), index)) }
 }
 
-/** The analyzer that uses `tokenise` for texts and queries, as `bm25` does by default, so that scores equal those of `bm25`. */
+/**
+ * An analyzer that uses `tokenise` for texts and queries. `bm25` does so by default, so a store with this analyzer computes the same
+ * scores.
+ */
 export const plain: Service = { index: Tokenizer.tokenise, query: Tokenizer.tokenise }
 
-/** The analyzer with which stores are built. Default: `make()`. A `Context.Reference`, so it never appears in `R`. */
+/** The analyzer that a store uses. Default: `make()`. A `Context.Reference`, so it never appears in `R`. */
 export class Analyzer extends Context.Reference<Analyzer>()("@memory/Analyzer", { defaultValue: () => make() }) {}
 
 /** Provides an analyzer to the stores to which this layer is provided. */

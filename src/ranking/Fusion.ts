@@ -1,18 +1,19 @@
 /**
- * Combines several rankings, called legs, into one. `byScore` is for legs whose scores show how good a hit is relative to the best:
+ * Combines several rankings of the same ids into one. Each ranking to combine is called a leg. `byScore` is for legs in which
+ * `score / best` shows how good a hit is:
  *
  * ```text
- * score = Σ legs  weight · score / best  ÷  Σ legs weight        legs that found nothing left out
+ * score = Σ legs  weight · score / best  ÷  Σ legs weight        both sums without the legs that have no hits
  * ```
  *
- * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for legs whose scores do not show that:
+ * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for legs whose scores cannot be compared so:
  *
  * ```text
  * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
- * It uses the ranks only, never the scores. Hits with equal scores in a leg share the rank of the first of them (1 2 2 4), since their
- * order in the leg means nothing.
+ * `reciprocalRank` uses ranks only. Hits of a leg that have equal scores also have equal ranks, the rank of the first of them
+ * (1 2 2 4), since their order is arbitrary.
  *
  * ```ts
  * import { Fusion } from "effect-memory/ranking"
@@ -36,9 +37,9 @@ export interface Leg<out Id> {
 }
 
 /**
- * Combines legs by reciprocal rank. Scores are 0..1; a hit that is first in every leg has 1. A leg that did not find a hit adds nothing
- * to its score, so an empty leg lowers all scores: leave out a leg that failed. Equal scores keep the order in which the ids first
- * occur, leg by leg.
+ * Combines legs by reciprocal rank. Scores are 0..1; a hit that is first in every leg scores 1. A leg adds nothing to the score of an id
+ * that is not among its hits, so a leg without hits lowers all scores: do not pass a leg whose search failed. Equal scores are ordered by
+ * where their ids occur first, leg by leg.
  */
 export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()
@@ -55,17 +56,17 @@ export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): Readon
   return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
 }
 
-/** The scores of one leg from which `byScore` computes its part in the score of a hit. */
+/** The contribution of one leg to the score that `byScore` computes for a hit. */
 export interface Share {
   /** Weight of the leg, 0 or more. */
   readonly weight: number
-  /** Score of the hit in the leg; 0 if the leg did not find it. */
+  /** Score of the hit in the leg; 0 if the hit is not in the leg. */
   readonly score: number
-  /** Score of the best hit of the leg; 0 or less if the leg found nothing. */
+  /** Score of the best hit of the leg; 0 or less if the leg has no hits. */
   readonly best: number
 }
 
-/** Combines the scores that one hit has in several legs, 0..1; a hit that is the best of every leg has 1. */
+/** Combines the scores of one hit in several legs: 0..1; 1 for a hit that is the best of every leg. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
   let most = 0
@@ -76,5 +77,5 @@ export const byScore = (shares: ReadonlyArray<Share>): number => {
   return most === 0 ? 0 : Math.min(1, sum / most)
 }
 
-/** Returns what a leg adds to the sum of `byScore`, 0..`weight`. */
+/** Returns the summand of one leg in the formula of `byScore`: 0..`weight`. */
 export const partOf = ({ best, score, weight }: Share): number => best > 0 ? weight * Math.max(0, score) / best : 0

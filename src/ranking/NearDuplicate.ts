@@ -9,8 +9,8 @@
  * strict                 a 32-bit hash, in order, of what must be equal: numbers, signs, negations, single letters
  * ```
  *
- * So "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" are no near-duplicates. In a long text,
- * one word more or less makes no difference, unless `strict` covers it. Pure and deterministic.
+ * So "room 12" and "room 13" are no near-duplicates, nor are "likes" and "does not like", nor "Paris to Rome" and "Rome to Paris". Two
+ * long texts that differ in one word are near-duplicates, unless that word is in the `strict` hash. Pure and deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -34,11 +34,13 @@ export const signature = (text: string): Signature => {
   return { high, low, strict: mix(strict ^ (count < simHashFrom ? 1 : 0)) }
 }
 
-/** Whether two signatures are those of near-duplicates: `strict` is equal, and at most 3 of the other 64 bits differ. */
+/** Whether two signatures belong to near-duplicate texts: `strict` is equal, and at most 3 bits of `high` and `low` differ. */
 export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
-/** Keeps the first item of each group of near-duplicates, and counts the others. Compares each item with every kept one. */
+/**
+ * Keeps the first item of each group of near-duplicates; `folded` is the number of items dropped. Compares each item with every kept one.
+ */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
   signatureOf: (item: A) => Signature
@@ -54,7 +56,7 @@ export const foldBy = <A>(
   return { kept, folded: items.length - kept.length }
 }
 
-/** Does `foldBy` with the signatures of the items' texts. */
+/** Does `foldBy` with the signature of each item's text. */
 export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
   foldBy(items, (item) => signature(text(item)))
 
@@ -78,15 +80,15 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Makes a function to be called with one record after the other. It returns whether the record repeats an earlier one, as
- * `saysTheSame` decides, and remembers the record if not. Cost per record: ~10 ns per remembered record, and computing its signature
- * unless it is an exact copy of one.
+ * Returns a predicate to call with one record after the other. It is true for a record that repeats an earlier one, as `saysTheSame`
+ * decides; a record that repeats none is remembered. Cost of a call: about 10 ns per remembered record, and the signature of the record,
+ * unless the record is an exact copy of a remembered one.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
   const known: Array<Signature> = []
   return (record) => {
-    // compares exact copies first, which needs no signature
+    // exact copies are found first, because that comparison needs no signature
     if (kept.some((other) => hasTextOf(other, record) && hasDataOf(other, record))) return true
     const own = signatureOf(record)
     if (known.some((other, i) => isNear(own, other) && saysTheSame(kept[i]!, record))) return true // `kept` and `known` are parallel
@@ -96,28 +98,28 @@ export const repeats = (): (record: MemoryRecord) => boolean => {
   }
 }
 
-/** Number of words from which a text gets a SimHash. */
+/** Number of words from which a text is hashed by SimHash, not by the hash of its words in order. */
 const simHashFrom = 64
 
-/** Hashes of the words of the last `scan`, one per word; the next `scan` overwrites them. */
+/** Hashes of the words of the text that `scan` read last. The next call of `scan` overwrites them. */
 let words = new Int32Array(1_024)
 
 const beyondAscii = /\P{ASCII}/u
 
-/** Removes accents, and maps punctuation and white space to ASCII. */
+/** Removes accents; replaces other dashes, apostrophes, punctuation and white space by `-`, `'` and the ASCII space. */
 const normalised = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")
     .replace(/[\p{Pd}\u2212]/gu, "-")
-    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // adds an ASCII digit, by which `scan` recognises a number
+    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // an ASCII zero marks a number sign for `scan`, which knows ASCII digits only
     .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
 
-/** Matches accents, but not the voicing marks of kana, which make a different letter. */
+/** Matches accents, but not the voicing marks of kana: with such a mark, a kana is a different letter. */
 const accents = /(?=\p{Mn})(?![\u3099\u309a])[\p{sc=Inherited}\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Cyrillic}]/gu
 
 const letter = 1
 const digit = 2
-/** Class of a character that belongs to the word before it: `c++`, `c#`, `50%`. */
+/** Class of a character that belongs to the word before it, as the last ones of `c++`, `c#` and `50%` do. */
 const suffix = 3
 /** Class of a character that is a word by itself. */
 const sign = 4
@@ -132,7 +134,7 @@ const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
     : 0
 })
 
-/** Whether the script of a character writes no spaces between words; then each character counts as a word. */
+/** Whether a character belongs to a script that writes no spaces between words. Such a character counts as a word. */
 const isUnspaced = (code: number): boolean =>
   code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
   (code >= 0x1780 && code < 0x1800)
@@ -163,11 +165,11 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
           strict = mix(strict ^ hash)
         }
         words[count++] = mix(hash)
-        // a sign between two digits must be equal: 1.5 is not 15, and 1/2 is not 1.2
+        // a character between two digits is hashed into `strict`, since 1.5 is not 15, and 1/2 is not 1.2
         if (code > space && sorts[before] === digit && sorts[text.charCodeAt(at + 1)] === digit) {
           strict = mix(strict ^ code)
         }
-        // a negation such as isn't
+        // the apostrophe in n't, as in isn't, marks a negation
         if (code === apostrophe && before === n && text.charCodeAt(at + 1) === t) strict = mix(strict ^ apostrophe)
         hash = seed
         length = 0
@@ -186,7 +188,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
 
 const [apostrophe, minus, n, space, t] = [0x27, 0x2d, 0x6e, 0x20, 0x74]
 
-/** Whether a single letter is a name, as in `plan b`: not `a` or `i`, and not after an apostrophe. */
+/** Whether a single letter is a name, as the last one of `plan b` is. `a`, `i` and a letter after an apostrophe are no names. */
 const isName = (text: string, at: number): boolean =>
   text.charCodeAt(at - 1) !== apostrophe && !/[ai]/.test(text.charAt(at))
 
@@ -195,7 +197,7 @@ const isWordEnd = (text: string, at: number): boolean => {
   return code > 127 || sorts[code]! > 0
 }
 
-/** Hashes the characters of a text that has no words, as if each were a word; returns their number. */
+/** Writes the hash of each character into `words`, for a text that has no words. Returns the number of characters. */
 const hashCharacters = (text: string): number => {
   for (let at = 0; at < text.length; at++) words[at] = mix(text.charCodeAt(at))
   return text.length
@@ -212,8 +214,8 @@ const orderedHash = (count: number): readonly [high: number, low: number] => {
 }
 
 /**
- * Returns the SimHash of the bigrams of `words`: a bit is set if it is set in the hashes of more than half of the bigrams. For speed, each
- * lane counts four bits, in eight bits each, of at most 255 bigrams at a time.
+ * Returns the SimHash of the bigrams of `words`: a bit is set if more than half of the bigrams' hashes have it set. To count fast, the four
+ * bytes of a lane count four bits at once; a byte would overflow after 255 bigrams, so the lanes are added to `totals` by then.
  */
 const simHash = (count: number): readonly [high: number, low: number] => {
   const totals = new Int32Array(64)
@@ -240,7 +242,7 @@ const simHash = (count: number): readonly [high: number, low: number] => {
   return [high, low]
 }
 
-/** The finaliser of MurmurHash3: each bit of the input affects every bit of the result. */
+/** Scrambles a hash with the finaliser of MurmurHash3: each bit of the input affects every bit of the result. */
 const mix = (number: number): number => {
   let hash = number
   hash = Math.imul(hash ^ hash >>> 16, 0x85ebca6b)
@@ -248,14 +250,14 @@ const mix = (number: number): number => {
   return hash ^ hash >>> 16
 }
 
-/** Returns the number of bits that are set. */
+/** Returns the number of set bits of a 32-bit integer. */
 const bits = (number: number): number => {
   let count = number - (number >>> 1 & 0x55555555)
   count = (count & 0x33333333) + (count >>> 2 & 0x33333333)
   return Math.imul((count + (count >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Hashes of negations in several languages, without accents; `scan` recognises `n't` by its apostrophe. */
+/** Hashes of negations in several languages, without accents. `n't` is not among them: `scan` finds it by its apostrophe. */
 const negations = new Set(
   ("no not none never nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent " +
     "wont wouldnt couldnt shouldnt hasnt havent hadnt mustnt neednt aint " +

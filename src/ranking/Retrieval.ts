@@ -1,10 +1,10 @@
 /**
- * The interface between ranking and a source of records: `MemoryIndex` in memory, or the engine of a database. The source finds matches
- * by words and by vectors, and returns a `Fact` for each, the columns from which it is scored. Bodies are read last, and only those
- * of the hits that are returned.
+ * The interface between ranking and a source of records: `MemoryIndex` in memory, or the engine of a database. The source finds matches by
+ * words and by vectors, and returns a `Fact` for each match: the columns from which the match is scored. The bodies of records are read
+ * last, and only those of the hits that are returned.
  *
  * A record is in sight if the viewer may see it and it has not expired (`Viewer.Sight`). Statistics, such as document frequencies, are
- * computed over all records in sight, whatever the filter. Records that the filter excludes do not count for a limit.
+ * computed over all records in sight, also over those that the filter excludes. A limit counts only records that pass the filter.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -17,10 +17,10 @@ import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
-/** A filter for the records in sight. The source applies all of it: by a query of its own, or record by record with `passes`. */
+/** A filter for the records in sight. The source applies all of it: in a query of its database, or by calling `passes` for each record. */
 export interface Asked {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
-  /** Time at which a record must be true if the filter has no `asOf`, epoch milliseconds. Default: validity is not checked. */
+  /** Time in epoch ms at which a record must be valid if the filter has no `asOf`. Default: validity is not checked. */
   readonly at?: number | undefined
   /** Whether a record passes the whole filter, `at` included. */
   readonly passes: (record: Filtered) => boolean
@@ -29,7 +29,7 @@ export interface Asked {
 /** The columns of a record from which it is ranked, without its body. `RecordFact` computes them from a record in memory. */
 export interface Fact {
   readonly id: MemoryId
-  /** Key of the record's vectors: `MemoryRecord.textHash`. */
+  /** `MemoryRecord.textHash`, by which the vectors of the record's text are stored. */
   readonly hash: string
   /** Time of the last change, `updatedAt ?? createdAt`, epoch milliseconds. */
   readonly recency: number
@@ -38,14 +38,17 @@ export interface Fact {
   readonly importance: number
   readonly confidence: number | undefined
   readonly trust: number
-  /** Name of the speaker (`source.actor`), else the `actorId` of the scope, as `Tokenizer.foldName` returns it. */
+  /** Folded name (`Tokenizer.foldName`) of the speaker: `source.actor`, else the `actorId` of the scope. */
   readonly actor: string | undefined
   readonly scope: MemoryScope
   readonly session: string | undefined
   readonly sequence: number | undefined
-  /** Number of terms of the text. */
+  /** Length of the text in terms. */
   readonly length: number
-  /** Whether the text is a question, is in the first person, names a time. Computed when a row is written; absent in older rows. */
+  /**
+   * Whether the text is a question, is in the first person, names a time: computed when the row is written, absent in rows of older
+   * versions.
+   */
   readonly isQuestion?: boolean | undefined
   readonly isFirstPerson?: boolean | undefined
   readonly namesTime?: boolean | undefined
@@ -60,26 +63,28 @@ export interface Question {
   /** Terms of the query, in order, without repetitions. If absent, every record in sight matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranker of the candidates, which are: a fixed number of the best matches by BM25, whatever `depth`; the neighbours in the conversation
-   * of the first of these; records of speakers that the query names; and long records. The other matches follow after the candidates,
-   * in the order of BM25. If absent, every match is ranked by BM25.
+   * Scores the candidates: a fixed number of the best matches by BM25, whatever `depth`; the records next to the first of these in their
+   * conversation; records of speakers that the query names; and long records. All other matches are ordered by BM25 and come after the
+   * candidates. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
-   * Returns the final score of a match from its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in the record; it
-   * costs a look-up per term. Default: the relevance is the score; then most matches are ordered without reading their facts, apart
-   * from recency and id.
+   * Returns the final score of a match from its facts and its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in
+   * the record, at the cost of one look-up per term. Default: the relevance is the score. Without `score`, the source reads only the
+   * recency and id of most matches, not their facts.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
-  /** The weights of `score`, if it is a weighted mean. With them, a source can skip the facts of most matches. */
+  /**
+   * The weights of `score`, if it is a weighted mean. A source can compute upper bounds from them, and so skip the facts of most matches.
+   */
   readonly shares?: Shares | undefined
   /** Lowest final score of a match; matches with a lower one are dropped. */
   readonly minScore: number
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of records to score and return in any case, whatever their rank and score, if they are in sight and pass the filter: the hits
-   * of a search by vectors, or the record of a `whyNot`.
+   * Ids of records to score and to return whatever their rank and score, if they are in sight and pass the filter: the hits of a search by
+   * vector, or the record of which `whyNot` explains why a search did not return it.
    */
   readonly also: ReadonlyArray<MemoryId>
 }
@@ -87,48 +92,53 @@ export interface Question {
 /** The weights of a score that is a weighted mean of factors, each 0..1 (`Scorer`). The weights add up to 1. */
 export interface Shares {
   readonly relevance: number
-  /** Weight of the recency at the time `now`, epoch ms. `halfLifeOf` returns the half-life of a kind in milliseconds. */
+  /** Weight of the recency, which is computed for the time `now`, epoch ms. `halfLifeOf` returns the half-life of a kind in ms. */
   readonly recency: number
   readonly now: number
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
-  /** Weight of the confidence; 0.5 for a record without confidence. */
+  /** Weight of the confidence; a record without confidence counts as one of 0.5. */
   readonly confidence: number
-  /** Weight of the congruence of emotions; 0.5 for a record without emotion. */
+  /** Weight of the congruence of emotions; it is 0.5 for a record without emotion. */
   readonly emotion: number
 }
 
 /** A match with its scores. */
 export interface Candidate {
   readonly fact: Fact
-  /** Score of the ranker, or BM25 without one; 0 for an id of `also` that neither matches nor is in a conversation with a match. */
+  /**
+   * Score by the ranker, or by BM25 if there is no ranker. 0 for an id of `also` that neither matches nor shares a conversation with a
+   * match.
+   */
   readonly lexical: number
-  /** Parts of the ranker's score, if the query asks for them. */
+  /** The features from which the ranker computed its score, if the query asks for them. */
   readonly signals?: Readonly<Signals> | undefined
   readonly score: number
 }
 
 /** The result of a search by words, with statistics of the records in sight. */
 export interface Matches {
-  /** Number of records in sight. `totalLength` is the sum of their lengths, `documentFrequencies[n]` how many contain `terms[n]`. */
+  /**
+   * Number of records in sight. `totalLength` is the sum of their lengths; `documentFrequencies[n]` is how many of them contain `terms[n]`.
+   */
   readonly documents: number
   readonly totalLength: number
   readonly documentFrequencies: ReadonlyArray<number>
-  /** Best lexical score of the records that pass the filter; it has relevance 1. 0 if no record matches. */
+  /** Best lexical score among the records that pass the filter; relevance is the lexical score divided by it. 0 if no record matches. */
   readonly best: number
-  /** Best BM25 of the records that pass the filter, if the query asks for `signals`. */
+  /** Best BM25 score among the records that pass the filter, if the query asks for `signals`. */
   readonly bestWords?: number | undefined
   /** Whether the query names the speaker of a record in sight. Default false. */
   readonly isNamed?: boolean | undefined
   /**
-   * The best `depth` matches by final score; ties newest first, then by id. After them, in the order of `also`, the records of `also`
-   * that are not among them. Without `score`, the order is that of the lexical scores themselves: divided by the best one, two different
-   * scores could round to the same number.
+   * The `depth` best matches by final score; of equal scores, the newest first, then by id. The records of `also` that are not among them
+   * follow, in the order of `also`. Without `score`, matches are ordered by lexical score, not by relevance, because two different lexical
+   * scores can be rounded to the same relevance.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of matches and other candidates that pass the filter and score at least `minScore`; with both a `ranker` and a `minScore`,
-   * only candidates are counted. If `exact` is false, a lower bound of that number.
+   * Number of matches and other candidates that pass the filter and score at least `minScore`. With both a `ranker` and a `minScore`, only
+   * candidates are counted. If `exact` is false, the true number may be higher.
    */
   readonly count: number
   readonly exact: boolean
@@ -141,11 +151,13 @@ export interface Near {
   /** Number of records that pass the filter and have no vector of the model. */
   readonly awaiting: number
   readonly exact: boolean
-  /** Returns the vector of the text with this hash if it is in memory; `vectors.read` reads others. Default: none is in memory. */
+  /**
+   * Returns the vector of the text with this hash if the source has it in memory; `vectors.read` reads the others. Default: it has none.
+   */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
-/** A position in a list, which is ordered by recency, newest first, then by id. */
+/** Recency and id of the record after which a page begins. Lists are ordered by recency, newest first, then by id. */
 export interface Position {
   readonly recency: number
   readonly id: MemoryId
@@ -153,7 +165,7 @@ export interface Position {
 
 /** The methods that ranking needs of a source of records. Every `Engine` has them; those of `MemoryIndex` are synchronous. */
 export interface Retrieval {
-  /** Returns up to `limit` records that pass the filter, after a position. May also read rows on the way that the filter excludes. */
+  /** Returns up to `limit` records that come after a position and pass the filter. May read rows that the filter excludes. */
   readonly page: (
     sight: Viewer.Sight,
     asked: Asked,
@@ -161,7 +173,7 @@ export interface Retrieval {
     limit: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
   readonly match: (sight: Viewer.Sight, asked: Asked, question: Question) => Effect.Effect<Matches, MemoryError>
-  /** Reads rows by id, tombstones included. */
+  /** Reads rows by id, including tombstones: the rows of forgotten records. */
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
@@ -194,9 +206,9 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 })
 
 /**
- * Makes a cursor, the position at which a page ended: recency and id of the last record, and a hash over them, the viewer and the
- * filter. It reveals nothing that the page did not show, and stays valid while records change. The hash uses no secret: a forged
- * cursor reaches only records that the viewer sees anyway.
+ * Makes a cursor for the next page from the position of a page's last record: its recency, its id, and a hash over these, the viewer and
+ * the filter. It reveals nothing that the page did not show, and stays valid while records change. The hash uses no secret: a forged cursor
+ * returns only records that the viewer may see anyway.
  */
 export const makeCursor = (
   viewer: Viewer.Any,
@@ -207,7 +219,7 @@ export const makeCursor = (
   return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
 }
 
-/** Reads a cursor. Returns `undefined` if it was not made for this viewer and filter; the `limit` of the filter may differ. */
+/** Parses a cursor. Returns `undefined` if the cursor was made for another viewer or filter; only the filter's `limit` may differ. */
 export const readCursor = (
   viewer: Viewer.Any,
   filter: MemoryFilter,

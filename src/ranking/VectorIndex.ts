@@ -1,9 +1,9 @@
 /**
- * Exact vector search by cosine similarity. An index is mutable and holds the vectors of one model in typed arrays. A search
- * returns at most `limit` ids, best first, ties in the order in which they were added. Scores are bit-identical on every machine.
+ * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at
+ * most `limit` ids, best first; ids with equal cosines in the order in which they were added. Scores are bit-identical on every machine.
  *
  * An index whose vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions) uses `QuantizedVectors` if the
- * machine has WebAssembly SIMD. It only skips vectors whose upper bound excludes them, so results stay exact.
+ * machine has WebAssembly SIMD. Only vectors whose upper bound is too low are skipped by that, so results stay exact.
  */
 import type { Scored } from "./Bm25.ts"
 import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
@@ -13,18 +13,18 @@ import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Adds a vector, or replaces the vector of that id, which keeps its place among ties. Does not copy the vector, so the caller must not
-   * change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
+   * Adds a vector, or replaces the vector of that id, whose position among equal cosines stays. Does not copy the vector, so the caller
+   * must not change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
    */
   readonly add: (id: Id, vector: Float32Array) => void
   /** Removes the vector of an id; returns whether there was one. */
   readonly remove: (id: Id) => boolean
   /**
-   * Returns at most `limit` ids that `only` accepts, with their cosines, −1..1, best first. Calls `only` just for ids that may be among
-   * the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
+   * Returns at most `limit` ids for which `only` is true, with their cosines, −1..1, best first. Calls `only` only for ids that may be
+   * among the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
-  /** Searches like `search`, but only among the given ids; ignores unknown ones. Its cost depends on the number of these ids only. */
+  /** Searches like `search`, but only among the given ids. Ignores unknown ids. Its cost depends only on the number of given ids. */
   readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
 }
 
@@ -38,12 +38,12 @@ export const make = <Id>(dimensions: number, options: {
   const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const docs = new Map<Id, number>()
-  // the next arrays are indexed by doc id; when a doc id is removed, the last row moves to it
+  // the next arrays are indexed by doc id; if a doc id is removed, the last row moves to it
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last `searchAmong` that named the doc id, by doc id, so that a repeated id counts once. */
+  /** Number of the last `searchAmong` that was given a doc id, by doc id, so that a repeated id counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -64,7 +64,7 @@ export const make = <Id>(dimensions: number, options: {
     mayQuantize = false
   }
 
-  /** Quantises the vectors if the index has become large enough; again if the allocated memory is far larger than needed. */
+  /** Quantises the vectors when the index has become large enough, and again when the allocated memory is far larger than needed. */
   const fitQuantized = () => {
     const size = ids.length * stride
     if (quantized === undefined ? !mayQuantize || size < quantizeFrom : quantized.capacity < 4 * size + quantizeFrom) {
@@ -159,29 +159,31 @@ export const make = <Id>(dimensions: number, options: {
 /** Returns the cosine of two vectors, −1..1, never NaN; 0 if a vector is all zeros or not finite, or if their lengths differ. */
 export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
 
-/** Makes a function that returns the cosine to `a`. `bb` is the squared length of `b`, if it is known. */
+/** Returns a function that returns the cosine of `a` and `b`. `bb` is the squared length of `b`, if the caller has computed it. */
 export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: number) => number => {
   const aa = dot(a, a)
   return (b, bb = dot(b, b)) => {
     if (a.length !== b.length) return 0
     if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
-    const [x, y] = [toUnit(a), toUnit(b)] // scaled, since the squares overflow or underflow
+    const [x, y] = [toUnit(a), toUnit(b)] // scaled, since the squares would overflow or underflow
     return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
   }
 }
 
-/** Returns a cosine from the dot product and the squared lengths, whose product must not overflow; those of 32-bit vectors do not. */
+/**
+ * Returns the cosine for a dot product and two squared lengths. The product of these must not overflow; that of 32-bit vectors never does.
+ */
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
 
-/** Scales a vector so that its largest component is 1; `undefined` if it is all zeros or not finite. */
+/** Scales a vector so that its largest component is 1. Returns `undefined` if it is all zeros or not finite. */
 const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
   const numbers = Array.from(vector)
   const most = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
   return most > 0 && most < Infinity ? numbers.map((number) => number / most) : undefined
 }
 
-/** Returns the dot product. Keeps four independent sums, which the processor can compute in parallel. */
+/** Returns the dot product. It is computed as four independent sums, which the processor can add in parallel. */
 export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   const end = a.length - a.length % 4
   let [s0, s1, s2, s3] = [0, 0, 0, 0]
@@ -195,16 +197,16 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. Scales it if its numbers are too large or too small for them; this does not change cosines. */
+/** Converts a vector to 32-bit floats. Numbers too large or too small for these are scaled, which does not change cosines. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
   return Float32Array.from(most === 0 || (most > 1e-30 && most < 1e30) ? vector : vector.map((number) => number / most))
 }
 
-/* Vectors are stored by model and by hash of the text: an edited text has no vector, and vectors of two models are never compared. */
+/* Vectors are stored by model and by hash of the text. So an edited text has no vector, and two models' vectors are never compared. */
 
 interface Table {
-  /** Number of dimensions of every vector of the model, set by the first one. */
+  /** Number of dimensions of every vector of the model, which is that of the first one. */
   readonly dimensions: number
   readonly vectors: Map<string, Float32Array>
   version: number
@@ -227,9 +229,9 @@ export class TenantEmbeddings {
 
 interface All {
   readonly tenants: Map<string, Map<string, Table>>
-  /** Number of vectors ever added, removed ones included. */
+  /** Number of vectors that were ever added, including removed ones. */
   arrived: number
-  /** Number of times that `retain` has removed vectors. */
+  /** Number of calls of `retain` that removed vectors. */
   removals: number
 }
 
@@ -238,7 +240,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** Makes an independent set of vectors if there are no arguments; use `TenantEmbeddings.of` for those of a tenant. */
+  /** Makes an independent set of vectors if there are no arguments. `TenantEmbeddings.of` returns that of a tenant. */
   constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant
@@ -258,7 +260,7 @@ export class Embeddings {
     return this.#tables.get(model)?.dimensions
   }
 
-  /** Returns the version of the vectors of a model, a number that increases with each added vector. */
+  /** Returns the version of a model's vectors, a number that increases with each added vector. */
   version(model: string): number {
     return this.#tables.get(model)?.version ?? 0
   }
@@ -290,8 +292,9 @@ export class Embeddings {
   }
 
   /**
-   * Adds a vector without copying it. If the hash already has a vector, keeps that one, since a model makes the same vector each time.
-   * Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's other vectors.
+   * Adds a vector without copying it. If the text with that hash has a vector already, that one stays, since a model makes the same vector
+   * each time. Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's other
+   * vectors.
    */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)
@@ -307,7 +310,7 @@ export class Embeddings {
     return true
   }
 
-  /** Removes the vectors whose hash `keep` rejects, of the model `only` or of all models. Returns their number. Scans all vectors. */
+  /** Removes the vectors for whose hash `keep` is false, of the model `only` or of all models. Returns their number. Scans all vectors. */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {
@@ -326,7 +329,7 @@ export class Embeddings {
     this.#tidy()
   }
 
-  /** Drops tables and tenants without vectors. */
+  /** Removes models and tenants that have no vectors. */
   #tidy(): void {
     const tables = this.#all.tenants.get(this.#tenant)
     if (tables === undefined) return

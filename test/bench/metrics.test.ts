@@ -10,10 +10,10 @@ const grades = (...all: ReadonlyArray<readonly [string, number]>) => new Map(all
 const others = (count: number) => Array.from({ length: count }, (_, n) => `other ${n}`)
 
 describe("retrieval metrics", () => {
-  it("are all 1 for a single relevant document in first place", () =>
+  it("all metrics are 1 for a single relevant document in first place", () =>
     near(measure(["a"], grades(["a", 3])), { "recall@5": 1, "recall@10": 1, "recall@20": 1, "ndcg@10": 1, mrr: 1 }))
 
-  it("are 0 and never NaN without results or without relevant documents", () => {
+  it("all metrics are 0 and never NaN without results or without relevant documents", () => {
     const nothing = { "recall@5": 0, "recall@10": 0, "recall@20": 0, "ndcg@10": 0, mrr: 0 }
     near(measure([], grades(["a", 1])), nothing)
     near(measure(["b"], grades(["a", 1])), nothing)
@@ -21,7 +21,7 @@ describe("retrieval metrics", () => {
     near(mean([]), nothing)
   })
 
-  it("have recall as the share of relevant documents among the first k", () => {
+  it("recall is the share of relevant documents among the first k", () => {
     const ranking = ["a", ...others(4), "b", ...others(10).map((id) => `${id}'`), "c"]
     near(measure(ranking, grades(["a", 1], ["b", 1], ["c", 1], ["lost", 1])), {
       "recall@5": 1 / 4,
@@ -31,7 +31,7 @@ describe("retrieval metrics", () => {
     })
   })
 
-  it("have NDCG with linear gains, discounted by log2(rank + 1), relative to the best order", () => {
+  it("NDCG has linear gains, discounted by log2(rank + 1), relative to the best order", () => {
     near(measure(["b", "x", "a"], grades(["a", 5], ["b", 2], ["c", 1])), {
       "ndcg@10": (2 + 5 / Math.log2(4)) / (5 + 2 / Math.log2(3) + 1 / Math.log2(4)),
       mrr: 1
@@ -39,14 +39,14 @@ describe("retrieval metrics", () => {
     near(measure([...others(10), "a"], grades(["a", 1])), { "ndcg@10": 0, mrr: 1 / 11 })
   })
 
-  it("have an ideal order of ten documents if there are more relevant ones", () => {
+  it("the best order has ten documents if there are more relevant ones", () => {
     const ids = others(12)
     near(measure(ids, new Map(ids.map((id) => [id, 1]))), { "ndcg@10": 1, "recall@10": 10 / 12 })
   })
 
-  it("count a document once that is ranked twice", () =>
+  it("a document that is ranked twice counts once", () =>
     near(measure(["a", "a", "b"], grades(["a", 1], ["b", 1])), { "recall@5": 1, "ndcg@10": 1 }))
 
-  it("have a mean in which every question counts the same", () =>
+  it("every question counts the same in the mean", () =>
     near(mean([measure(["a"], grades(["a", 1])), measure(["b", "a"], grades(["a", 1]))]), { "recall@5": 1, mrr: 0.75 }))
 })

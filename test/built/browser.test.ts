@@ -35,7 +35,7 @@ const plain = await bundle("esm", false)
 const minified = await bundle("esm", true)
 
 describe("the first program, bundled for a browser with an in-memory store", () => {
-  it("names no module of Node, and bundles without configuration", () => {
+  it("the bundle names no module of Node, and needs no configuration", () => {
     for (const { inputs, text } of [plain, minified]) {
       assert.notMatch(text, /["'`]node:/)
       assert.deepStrictEqual(inputs.filter((input) => input.includes("HashNode") || input.includes("dist/node/")), [])
@@ -46,7 +46,7 @@ describe("the first program, bundled for a browser with an in-memory store", () 
     }
   })
 
-  it("runs with what browsers have, and without Node", async () => {
+  it("the program runs with what browsers have, and without Node", async () => {
     const lines: Array<string> = []
     let done = () => {}
     const said = new Promise<void>((resolve) => done = resolve)
@@ -61,7 +61,7 @@ describe("the first program, bundled for a browser with an in-memory store", () 
     assert.deepStrictEqual(lines, ["1.00 Drinks tea, never coffee."])
   })
 
-  it("has at most 562,000 bytes minified and 1,300,000 otherwise", () => {
+  it("the bundle has at most 562,000 bytes minified and 1,300,000 otherwise", () => {
     assert.isAtMost(minified.text.length, 562_000)
     assert.isAtMost(plain.text.length, 1_300_000)
   })

@@ -39,7 +39,7 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("prints the measures computed by hand: per conversation, per grade, without queries that have no answer", async () => {
+  it("the measures printed are those computed by hand: per conversation, per grade, without queries that have no answer", async () => {
     const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("measures confidence if a category has no answers, and that category counts for nothing else", async () => {
+  it("the confidence is measured if a category has no answers, and that category counts for nothing else", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -59,12 +59,12 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(rest, result(without.output))
   })
 
-  it("counts a category that is not excluded", async () => {
+  it("a category that is not excluded is counted", async () => {
     const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("prints the difference to saved results, query by query, with an interval", async () => {
+  it("the difference to saved results is printed, query by query, with an interval", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)
@@ -78,12 +78,12 @@ describe("npm run eval", () => {
     assert.include(output, "cannot read")
   })
 
-  it("gives the same figures with a vault", async () => {
+  it("the figures are the same with a vault", async () => {
     const { output } = await evaluate(collection, "--exclude-category", "5", "--store", "vault", "--json")
     assert.deepStrictEqual(result(output), expected)
   })
 
-  it("`npm run eval` in hybrid mode finds by vector a document that shares no word with the query", async () => {
+  it("a document that has no word in common with the query is found by vector in hybrid mode", async () => {
     const folder = elsewhere()
     writeFileSync(
       join(folder, "docs.jsonl"),
@@ -114,14 +114,14 @@ describe("npm run eval", () => {
     ["no document of conversation c", [
       broken("queries.jsonl", "{\"id\": \"first\", \"conv\": \"c\", \"text\": \"x\"}")
     ]]
-  ])("reports an error with exit code 2: %s", async (saying, args) => {
+  ])("an error is reported with exit code 2: %s", async (saying, args) => {
     const { code, output } = await evaluate(...args)
     assert.strictEqual(code, 2, output)
     assert.include(output, saying)
     assert.notMatch(output, /^ +at /m)
   })
 
-  it("prints the usage with --help", async () => {
+  it("--help prints the usage", async () => {
     const { code, output } = await evaluate("--help")
     assert.strictEqual(code, 0)
     assert.include(output, "npm run eval -- DIR")

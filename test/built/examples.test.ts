@@ -55,9 +55,9 @@ const problems = compile(path, {
 })
 
 describe("examples", () => {
-  it("compile, and code without a viewer does not", () => assert.deepStrictEqual(problems, []))
+  it("all examples compile, and code without a viewer does not", () => assert.deepStrictEqual(problems, []))
 
-  it("a: finds a record with a score, and finds it again in the next process", async () => {
+  it("a: a record is found with a score, and found again in the next process", async () => {
     const cwd = elsewhere()
     const first = await run(join(path, "a-first.js"), cwd)
     assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
@@ -87,7 +87,7 @@ describe("examples", () => {
     }
   )
 
-  it("d: plans, remembers and recalls a conversation offline", async () => {
+  it("d: a conversation is planned, remembered and recalled offline", async () => {
     const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
@@ -104,7 +104,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic: runs a week of memory with a crash, in at most sixty lines", async () => {
+  it("automatic: a week of memory with a crash is run by at most sixty lines", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)
@@ -131,7 +131,7 @@ describe("examples", () => {
     )
   })
 
-  it("i: stores, queries and changes records of a custom kind", async () => {
+  it("i: records of a custom kind are stored, queried and changed", async () => {
     assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
@@ -147,18 +147,18 @@ describe("examples", () => {
     ])
   })
 
-  it("k: restores a forgotten record after a restart with its history, and the vault is sound", async () => {
+  it("k: a forgotten record is restored after a restart with its history, and the vault is sound", async () => {
     const { code, output } = await run(join(path, "k-undo.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["[ 'The key lies with the neighbour.' ]", "true", "0"])
   })
 
-  it("l: copies a vault with its history to a SQLite file, and nothing the second time", async () => {
+  it("l: a vault with its history is copied to a SQLite file, and a second run copies nothing", async () => {
     const { code, output } = await run(join(path, "l-move.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m: uses memory's tools beside others, and a thread", async () => {
+  it("m: the tools of memory are used beside others, and with a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

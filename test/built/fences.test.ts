@@ -71,13 +71,13 @@ const together = problems.length > 0 ? { output: "" } : await run(
 const ran = new Set(Array.from(together.output.matchAll(/^ran (.+)$/gm), ([, program]) => program))
 
 describe("code fences", () => {
-  it("exist and compile", () => {
+  it("code fences exist and compile", () => {
     assert.isAbove(fences.length, 3)
     assert.deepStrictEqual(problems, [])
   })
 
   it.each(fences.filter(({ isTest }) => !isTest))(
-    "$title runs, and its asserted results are true",
+    "the fence $title runs, and its asserted results are true",
     async ({ name }) => {
       if (ran.has(compiled(name))) return
       const { code, output } = await run(compiled(name), elsewhere()) // in a child process, whose output explains a failure
@@ -85,7 +85,7 @@ describe("code fences", () => {
     }
   )
 
-  it("an assertion in a code fence becomes a comparison that can fail", () => {
+  it("a `// =>` in a fence becomes a comparison that can fail", () => {
     assert.strictEqual(asserted("const a = 1\n\na + 1 // => 3\n"), "const a = 1\n\nfence.deepStrictEqual(a + 1, 3)")
   })
 })

@@ -132,13 +132,13 @@ describe("README.md", () => {
     }
   )
 
-  it("lists every reason of MemoryError and no other", () => {
+  it("the README lists every reason of MemoryError and no other", () => {
     const table = readme.slice(readme.indexOf("## Errors"), readme.indexOf("## Performance"))
     const told = Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, reason]) => reason)
     assert.deepStrictEqual(told, [...MemoryError.Reason.literals])
   })
 
-  it("installs every peer dependency, each with the major version that is tested", () => {
+  it("the README installs every peer dependency, each with the major version that is tested", () => {
     const majors = new Map(
       installed.map((word) => /^(.+)@(\d+)$/.exec(word)?.slice(1) ?? [word, "none"]) as Array<[string, string]>
     )
@@ -146,7 +146,7 @@ describe("README.md", () => {
     assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
   })
 
-  it("has the first program and install lines that .ci/run executes with the tarball", () => {
+  it("the README has the first program and the install lines that .ci/run executes with the tarball", () => {
     assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
     const [first] = said("install").split("\n")
     assert.include(readme, `\n${first}\n`)
@@ -156,7 +156,10 @@ describe("README.md", () => {
     )
   })
 
-  it.each([...new Set(readme.match(/(?<=npm run )\w+/g))])("names a script that exists: npm run %s", (name) => {
-    assert.property(scripts, name)
-  })
+  it.each([...new Set(readme.match(/(?<=npm run )\w+/g))])(
+    "the script that the README names exists: npm run %s",
+    (name) => {
+      assert.property(scripts, name)
+    }
+  )
 })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { mean, pieces } from "../../bench/sentence-encoder.mjs"
 
 describe("the example of an Embedder", () => {
-  it("splits a text at sentence ends into pieces that the encoder reads completely, and loses no word", () => {
+  it("a text is split at sentence ends into pieces that the encoder reads completely, and loses no word", () => {
     const text = Array.from({ length: 60 }, (_, n) => `Sentence number ${n} says a little about the harbour.`).join(" ")
     const all = pieces(text)
     assert.isAbove(all.length, 5)
@@ -13,7 +13,7 @@ describe("the example of an Embedder", () => {
     assert.deepStrictEqual(pieces(" short "), ["short"])
   })
 
-  it("gives a text the normalised mean of the normalised vectors of its pieces", () => {
+  it("the vector of a text is the normalised mean of the normalised vectors of its pieces", () => {
     const axis = (n: number, length: number) => Array.from({ length: 512 }, (_, i) => i === n ? length : 0)
     const vector = mean([axis(0, 5), axis(1, 0.1)])
     assert.closeTo(vector[0]!, Math.SQRT1_2, 1e-6)

@@ -13,7 +13,7 @@ const start = (...args: ReadonlyArray<string>): Promise<Ran> =>
   run(join(place, "dist-examples/main.js"), place, ...args)
 
 describe("npm start", () => {
-  it("seeds, remembers, reaches the limit, forgets, resumes, recalls and refuses", async () => {
+  it("the run seeds, remembers, reaches the limit, forgets, resumes, recalls and refuses", async () => {
     const { code, output } = await start()
     assert.strictEqual(code, 0, output)
     for (
@@ -38,7 +38,7 @@ describe("npm start", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("run again names the existing memories and adds none", async () => {
+  it("a second run names the existing memories and adds none", async () => {
     const records = () =>
       readdirSync(join(place, ".memory"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"))
         .filter((file) => !file.startsWith(".")).sort()
@@ -66,13 +66,13 @@ describe("npm start", () => {
     assert.match(output, /resumed after turn 4/)
   })
 
-  it("reports a folder that does not exist", async () => {
+  it("a folder that does not exist is reported", async () => {
     const { code, output } = await start(join(place, "nowhere"))
     assert.strictEqual(code, 1)
     assert.match(output, /there is no folder .*nowhere/)
   })
 
-  it("leaves readable files", () => {
+  it("the files that the run leaves are readable", () => {
     const [file] = readdirSync(join(place, ".memory/agents/pilot")).sort()
     assert.match(
       readFileSync(join(place, ".memory/agents/pilot", file!), "utf8"),

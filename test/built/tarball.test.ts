@@ -36,7 +36,7 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("has the built file and the types of each module, the listed files and folders, and no others", () => {
+  it("the tarball has the built file and the types of each module, the listed files and folders, and no others", () => {
     const strays = files.filter((file) =>
       !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )
@@ -47,7 +47,7 @@ describe("the tarball", () => {
     assert.deepStrictEqual(files.filter((file) => /(?:^|\/)(?:node_modules|\.(?!ci\/)[^/]*)\//.test(file)), [])
   })
 
-  it("has README.md and the pages of docs and bench", () => {
+  it("the tarball has README.md and the pages of docs and bench", () => {
     assert.includeMembers(pages, ["README.md", "docs/kinds.md", "docs/retrieval.md", "bench/README.md"])
   })
 
@@ -71,7 +71,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("exports existing files, and every import is a file or a declared package", () => {
+  it("every export is an existing file, and every import is a file or a declared package", () => {
     const entries = Object.values<string | Readonly<Record<string, string>>>({
       ...manifest.exports,
       ...manifest.imports
@@ -100,7 +100,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("does not let a module be imported that it does not export", async () => {
+  it("a module that is not exported cannot be imported", async () => {
     writeFileSync(
       join(path, "closed.mjs"),
       `for (const path of process.argv.slice(2)) {
@@ -118,7 +118,7 @@ describe("the tarball", () => {
     assert.strictEqual(output, "ERR_PACKAGE_PATH_NOT_EXPORTED\n".repeat(closed.length))
   })
 
-  it("passes publint and arethetypeswrong as a package of ES modules", async () => {
+  it("publint and arethetypeswrong accept the tarball as a package of ES modules", async () => {
     const { messages } = await publint({ pkgDir: installed, strict: true })
     assert.deepStrictEqual(messages.map((message) => formatMessage(message, manifest)), [])
     const data = Object.keys(manifest.exports).filter((entry) => entry.startsWith("./word-vectors/"))
@@ -139,7 +139,7 @@ describe("the tarball", () => {
     assert.strictEqual(attw.status, 0, attw.stdout + attw.stderr)
   })
 
-  it("type-checks in a program that uses it, with declarations, and runs", async () => {
+  it("a program that uses the package type-checks, with declarations, and runs", async () => {
     // the errors expected in h-viewer appear only if all types resolve
     assert.deepStrictEqual(
       compile(path, {
@@ -155,7 +155,7 @@ describe("the tarball", () => {
     })
   })
 
-  it("includes its word vectors, and exports models and tools under a subpath", async () => {
+  it("the word vectors are included, and models and tools are exported under a subpath", async () => {
     const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
 import { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"

@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "contain neither a user's name, a session nor a word, whether messages wait, are extracted or fail",
+    "the tables contain neither a user's name, a session nor a word, whether messages wait, are extracted or fail",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -72,7 +72,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "contain nothing of a viewer that forgot everything, and another viewer's conversation continues",
+    "the tables contain nothing of a viewer that forgot everything, and another viewer's conversation continues",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "contain nothing of a forgotten or idle conversation once it is closed, and both conversations can continue",
+    "the tables contain nothing of a forgotten or idle conversation once it is closed, and both conversations can continue",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -110,7 +110,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "are emptied by compact of what was idle for an hour, but not of what waits",
+    "compact deletes from the tables what was idle for an hour, but not what waits",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -130,7 +130,7 @@ describe("the tables of an OutboxCluster", () => {
 })
 
 describe("an OutboxCluster", () => {
-  it.scopedLive("extracts a batch once of which it is notified twice", () =>
+  it.scopedLive("a batch of which the cluster is notified twice is extracted once", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -151,7 +151,7 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "is notified by compact of batches that have waited for an hour",
+    "compact notifies the cluster of batches that have waited for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const { calls, extract } = model()
@@ -168,7 +168,7 @@ describe("an OutboxCluster", () => {
     })
   )
 
-  it.scopedLive("compacts the store by its cron schedule, and continues after a failure", () =>
+  it.scopedLive("compact of the store runs by its cron schedule, and runs again after a failure", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let count = 0

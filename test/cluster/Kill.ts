@@ -132,7 +132,7 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
 export const suite = (url: string): void =>
   void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(
-      "apply every batch once and in the order of its conversation, and ask the model once for each stored answer",
+      "every batch is applied once and in the order of its conversation, and the model is asked once for each stored answer",
       () =>
         Effect.gen(function*() {
           const place = yield* database(url)

@@ -22,7 +22,7 @@ const stored = <R>(check: Effect.Effect<void, unknown, R | MemoryStore.MemorySto
   Effect.provide(check, MemoryStore.layerInMemory)
 
 describe("compat: drover", () => {
-  it.effect("an adapter shows nothing that its viewer does not see, whatever agent a search names, and only its own tenant", () =>
+  it.effect("an adapter returns nothing that its viewer does not see, whatever agent a search names, and only from its own tenant", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const all = Drover.toAdapter(store)
@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("list finds entries of a scope behind a thousand newer ones of others, and search without a query scores 0", () =>
+  it.effect("list finds entries of a scope behind a thousand newer ones of other scopes, and search without a query scores 0", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)

@@ -294,7 +294,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the names of %s", (system, { adapters, rows }) => {
-  it("have an equivalent in the root, at the path in their row", () => {
+  it("every name has an equivalent in the root module, at the path in its row", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -302,11 +302,11 @@ describe.each(Object.entries(systems))("the names of %s", (system, { adapters, r
     assert.deepStrictEqual(missing, [])
   })
 
-  it("are exported by compat, under their own name or the one in their row", () => {
+  it("every name is exported by compat, under that name or the one in its row", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("are all that the compat module exports, except adapters", () => {
+  it("no other names are exported by the compat module, except adapters", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

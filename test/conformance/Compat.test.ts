@@ -28,7 +28,7 @@ const subjectsOf = (source: string): ReadonlyArray<string> =>
   ) // the group takes part in every match
 
 describe("docs/compat.md", () => {
-  it.each(seeds)("lists for %s rows that say what differs and why, and name an existing test", (seed) => {
+  it.each(seeds)("the rows for %s say what differs and why, and name an existing test", (seed) => {
     const rows = rowsOf(seed)
     assert.isAbove(rows.length, 3)
     for (const [theirs, ours, reason, held, ...rest] of rows) {

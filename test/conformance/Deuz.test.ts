@@ -70,13 +70,13 @@ const adding = (text: string) => model([text], () => [{ event: "ADD", text }])
 for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "memory" || name === "markdown")) {
   const law = lawOn(layer)
   describe(`Deuz's store (${name})`, () => {
-    law("refuses a scope without an id", ({ deuz }) =>
+    law("a scope without an id is refused", ({ deuz }) =>
       Effect.gen(function*() {
         assert.deepInclude(yield* rejection(() => deuz.list({})), { reason: "invalid_scope" })
         assert.throws(() => assertScope({}))
       }))
 
-    law("returns a record unchanged, with nested metadata", ({ deuz }) =>
+    law("a record is returned unchanged, with nested metadata", ({ deuz }) =>
       Effect.gen(function*() {
         const record = {
           id: "a/b",
@@ -93,7 +93,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
       }))
 
     law(
-      "shows narrower scopes to a broader one, but neither broader ones to a narrower one nor another user's",
+      "a broader scope shows records of narrower ones, a narrower one none of broader ones, and no scope another user's",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           const put = (id: string, scope: Deuz.MemoryScope) =>
@@ -111,7 +111,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "neither changes nor deletes another user's record, and reports a delete of an unknown one as false",
+      "another user's record is neither changed nor deleted, and a delete of an unknown one returns false",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           yield* awaited(() => deuz.upsert([{ id: "x", text: "hers", kind: "semantic", scope: ada }]))
@@ -124,7 +124,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "searches by whole words, and returns no hit without one of them",
+      "a search is by whole words, and returns no hit without one of them",
       ({ deuz }) =>
         Effect.gen(function*() {
           yield* awaited(() =>
@@ -144,7 +144,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "applies filters and asOf, and closed or expired records do not use up the limit",
+      "filters and asOf are applied, and closed or expired records do not count for the limit",
       ({ deuz }) =>
         Effect.gen(function*() {
           const base = { kind: "semantic", scope: ada, validAt: 10 }
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "stores what the model extracts, with two calls that show it no real id",
+    "extracted facts are stored, by two calls of the model that contain no real id",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -187,7 +187,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "updates a record in place, and a search finds it by its new words and by vector",
+    "an update changes the record itself, and a search finds it by its new words and by vector",
     ({ run, store }) =>
       Effect.gen(function*() {
         const embedder = Embedder.layerHash()
@@ -208,7 +208,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "closes a contradicted record and keeps it readable, or forgets it if told so",
+    "a contradicted record is closed and stays readable, or is forgotten if the option says so",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const contradict = (text: string) =>
@@ -228,7 +228,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "ignores NOOP and ids that were not shown",
+    "a NOOP, and ids that were not in the prompt, are ignored",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Bern"), run }))
@@ -239,7 +239,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "stores the same fact once, also for concurrent calls",
+    "the same fact is stored once, also by concurrent calls",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const once = awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Porto"), run }))
@@ -250,7 +250,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "stores turns unchanged without inference, and stores nothing for a plan",
+    "turns are stored unchanged without inference, and a plan stores nothing",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("x")
@@ -265,7 +265,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "works without a model if customExtract is given, and keeps its fields",
+    "customExtract replaces the model, and its fields are stored",
     ({ deuz, run, store }) =>
       Effect.gen(function*() {
         const customExtract =
@@ -282,7 +282,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "applies ttlMs, and fails without a change if the model answers in prose",
+    "ttlMs sets the expiry, and an answer of the model in prose fails and changes nothing",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada is in Porto"), run }, { ttlMs: 1_000 }))
@@ -299,7 +299,7 @@ describe("Deuz's remember", () => {
 
 describe("Deuz's recall and its block", () => {
   law(
-    "renders the hits escaped, and nothing without hits",
+    "the block contains the hits, escaped, and is empty without hits",
     ({ run, store, deuz }) =>
       Effect.gen(function*() {
         yield* awaited(() =>
@@ -318,7 +318,7 @@ describe("Deuz's recall and its block", () => {
 })
 
 describe("Deuz's tools", () => {
-  it.effect("append, search, update, delete and view records of one scope, and no other user's", () =>
+  it.effect("the tools append, search, update, delete and view records of one scope, and no other user's", () =>
     Effect.gen(function*() {
       const calling = (viewer: Viewer.Viewer) =>
         Effect.map(
@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("parse facts from fences, prose and bare lists, and none from other text", () => {
+  it("facts are parsed from fences, prose and bare lists, and from no other text", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",
@@ -359,21 +359,21 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("parse decisions by position in any case of letters, and drop those about unknown positions", () => {
+  it("decisions are parsed by position and in any letter case; those about unknown positions are dropped", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])
     assert.deepStrictEqual(parseDecision("?", 1), [])
   })
 
-  it("build prompts that ask for JSON, end with the caller's instructions and show the conversation as data", () => {
+  it("prompts ask for JSON, end with the caller's instructions and say that the conversation is data", () => {
     const { system, user } = buildExtractionPrompt([Message.user("ok"), Message.user("I moved")], "Only cities.")
     assert.match(system, /JSON only[^]*Additional instructions: Only cities\.$/)
     assert.include(user, "user: ok\nuser: I moved")
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("match scopes by the ids asked for, expire records at their time, and give stable cosines and hashes", () => {
+  it("scopes match by the given ids, records expire at their time, and cosines and hashes are stable", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

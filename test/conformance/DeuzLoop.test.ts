@@ -40,7 +40,7 @@ const extracting = { extraction: { notes: true } }
 
 describe("Deuz's chat", () => {
   law(
-    "is sent what another chat of the same user said, and nothing of another user",
+    "a prompt contains what another chat of the same user said, and nothing of another user",
     { config: { extraction: { notes: { options: { scope: { userId: "ada" } } } } } },
     Effect.gen(function*() {
       const [first, second] = [yield* chat("one"), yield* chat("two")]
@@ -54,7 +54,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "neither keeps nor extracts the injected memory of a call",
+    "memory that was injected into a call is neither stored nor extracted",
     { config: extracting },
     Effect.gen(function*() {
       const one = yield* chat("one")
@@ -71,7 +71,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "is unchanged if the recall fails",
+    "the turn is unchanged if the recall fails",
     { stores: { notes: { layer: broken("search"), writable: true } } },
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* chat("one")).sent([Message.user("Porto?")]), "")
@@ -79,7 +79,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "keeps a turn whose extraction fails, and extracts it at the next attempt",
+    "a turn whose extraction fails is kept, and extracted at the next attempt",
     {
       config: extracting,
       completion: failingFirst()
@@ -94,7 +94,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "is sent nothing without extraction and injection",
+    "nothing is sent to the model if extraction and injection are off",
     { config: { injection: false } },
     Effect.gen(function*() {
       const one = yield* chat("one")

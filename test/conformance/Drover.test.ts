@@ -89,7 +89,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "shows an agent its own and global entries, a run its own too, and none of another",
+      "an agent sees its own and global entries, a run also its own, and neither sees those of others",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ scope: "global", summary: "for all" }))
@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list and search accept any of the tags, ignoring case, and any of the kinds",
+      "list and search accept any of the tags, regardless of case, and any of the kinds",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -191,7 +191,7 @@ describe("drover's folder", () => {
   const files = (root: string) =>
     readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
 
-  it.scopedLive("has one readable file per entry in the folder of its scope, which moves and goes with the entry", () =>
+  it.scopedLive("each entry has one readable file in the folder of its scope, which is moved and deleted with the entry", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -213,7 +213,7 @@ describe("drover's folder", () => {
       assert.deepStrictEqual(files(root), [])
     }))
 
-  it.scopedLive("has files that name agent and run, and no scope", () =>
+  it.scopedLive("the files name agent and run, and no scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -223,7 +223,7 @@ describe("drover's folder", () => {
       assert.notMatch(text, /^scope:/m)
     }))
 
-  it.scopedLive("is read by another process with tags and text unchanged", () =>
+  it.scopedLive("another process reads the folder with tags and text unchanged", () =>
     Effect.gen(function*() {
       const root = yield* place
       const body = "  two\n\n---\nlines  "
@@ -240,12 +240,12 @@ describe("drover's folder", () => {
 })
 
 describe("drover's BM25", () => {
-  it("ignores stop words and single letters, and knows words of other scripts", () => {
+  it("stop words and single letters are ignored, and words of other scripts are found", () => {
     assert.deepStrictEqual(tokenise("The quick b fox"), ["quick", "fox"])
     assert.isNotEmpty(tokenise("記憶 память"))
   })
 
-  it("finds nothing without a query or a document, and ranks a document higher for a matching tag", () => {
+  it("the result is empty without a query or a document, and a matching tag ranks a document higher", () => {
     const docs = ["first", "second"].map((id, n) =>
       buildDoc(id, { summary: "deploy", body: "", tags: n === 1 ? ["deploy"] : [] })
     )

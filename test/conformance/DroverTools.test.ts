@@ -78,7 +78,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "forget removes an own entry, reports another agent's as absent, and refuses instructions",
+    "forget removes an own entry, reports another agent's as absent, and refuses an instruction",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const call = yield* calling(pilot)
@@ -125,7 +125,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "are absent if memory is disabled, and forget is absent unless allowed",
+    "the tools are absent if memory is disabled, and forget is absent unless allowed",
     Effect.gen(function*() {
       const names = (spec: MemorySpec.Input) =>
         MemoryTools.make(pilot).pipe(
@@ -163,7 +163,7 @@ describe("drover's tools", () => {
 })
 
 describe("drover's instruction files", () => {
-  it.effect("are loaded from the root down to the working directory, and from no other directory", () =>
+  it.effect("instruction files are read from the root down to the working directory, and from no other directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -178,7 +178,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(own.map(({ content }) => content), ["a"])
     })))
 
-  it.effect("are cut at a character if too long, and say so", () =>
+  it.effect("a text that is too long is cut at a character, and says so", () =>
     onDisk(Effect.gen(function*() {
       const { root } = yield* tree({ ".git": null, "AGENTS.md": "ü".repeat(20) })
       const { files } = yield* load(root, { maxBytesPerFile: 11 })
@@ -187,7 +187,7 @@ describe("drover's instruction files", () => {
       assert.isTrue(files[0]!.content.isWellFormed())
     })))
 
-  it.effect("are seeded without a change the second time, updated in place, and forgotten once deleted", () =>
+  it.effect("a second run changes no unchanged instruction, updates a changed one in place and forgets a deleted one", () =>
     onDisk(Effect.gen(function*() {
       const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
       const { seed } = yield* service(root)
@@ -199,7 +199,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(yield* outcomes, ["forgotten", "updated"])
     })))
 
-  it("have ids of 26 characters that depend on the seed only", () => {
+  it("ids have 26 characters and depend on the seed only", () => {
     assert.match(stableId("a"), ULID_RE)
     assert.strictEqual(stableId("a"), stableId("a"))
     assert.notStrictEqual(stableId("a"), stableId("b"))

@@ -34,7 +34,7 @@ describe("nexus-agents' backend", () => {
         )
     )
 
-  law("returns values as they were set: nested, long, of any script", async (memory) => {
+  law("values are returned as they were set: nested, long, of any script", async (memory) => {
     for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
       await memory.set("key", value)
       assert.deepStrictEqual(await memory.get("key"), value)
@@ -42,7 +42,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.size(), 1)
   })
 
-  law("does not store an entry whose expiry is past, and has no value for an unknown key", async (memory) => {
+  law("an entry whose expiry is past is not stored, and an unknown key has no value", async (memory) => {
     await memory.set("late", "x", { expiresAt: 9_999 })
     await memory.set("soon", "x", { expiresAt: 99_999 })
     assert.isUndefined(await memory.get("late"))
@@ -51,7 +51,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.size(), 1)
   })
 
-  law("lists keys, deletes and clears entries, and delete returns whether there was one", async (memory) => {
+  law("keys are listed, entries deleted and cleared, and delete returns whether there was one", async (memory) => {
     await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
     const keys: Array<string> = []
     for await (const key of memory.keys()) keys.push(key)
@@ -77,7 +77,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.prune(10_001), 1)
   })
 
-  law("stores the importance high as 0.75", async (memory) => {
+  law("the importance high is stored as 0.75", async (memory) => {
     await memory.set("theme dark", "x", { importance: "high" })
     assert.strictEqual((await memory.search("theme"))[0]?.metadata?.importance, 0.75)
   })
@@ -91,7 +91,7 @@ describe("nexus-agents' typed memories", () => {
   })
 
   episodic(
-    "are found by time (inclusive, from 0), type and success, latest first",
+    "task episodes are found by time (inclusive, from 0), type and success, latest first",
     (memory) =>
       awaited(async () => {
         for (const n of [0, 1, 2, 3]) {
@@ -108,7 +108,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   episodic(
-    "keep the time that they are given, from 0 on, and are found only once it has come",
+    "the given time is kept, from 0 on, and an episode is found only from its time on",
     (memory) =>
       Effect.gen(function*() {
         const future = 4_102_444_800_000
@@ -123,15 +123,18 @@ describe("nexus-agents' typed memories", () => {
       })
   )
 
-  episodic("refuse a limit of 0, and are similar only if they share a word", (memory) =>
-    Effect.gen(function*() {
-      yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
-      yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
-      assert.lengthOf(yield* awaited(() => memory.getSimilarEpisodes("deploy it", 5)), 1)
-      assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
-    }))
+  episodic(
+    "a limit of 0 is refused, and episodes are similar only if they have a word in common",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
+        yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
+        assert.lengthOf(yield* awaited(() => memory.getSimilarEpisodes("deploy it", 5)), 1)
+        assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
+      })
+  )
 
-  semantic("are found by whole domain, by whole subject, and by words", (memory) =>
+  semantic("facts are found by whole domain, by whole subject, and by words", (memory) =>
     awaited(async () => {
       for (let n = 0; n < 120; n++) {
         await memory.storeFact({
@@ -148,7 +151,7 @@ describe("nexus-agents' typed memories", () => {
       assert.strictEqual((await memory.searchFacts("p77"))[0]?.object, "p77")
     }))
 
-  semantic("that are invalidated are no longer found, except at earlier times", (memory) =>
+  semantic("invalidated facts are no longer found, except at earlier times", (memory) =>
     Effect.gen(function*() {
       const fact = {
         factId: "f",
@@ -166,7 +169,7 @@ describe("nexus-agents' typed memories", () => {
       yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
     }))
 
-  it.effect("find a procedure by a trigger in the context, most successful first, with an exact success rate", () =>
+  it.effect("a procedure is found by a trigger in the context, most successful first, with an exact success rate", () =>
     Effect.gen(function*() {
       const memory = yield* ProceduralMemory.ProceduralMemory
       const store = (name: string, successes: number) =>
@@ -189,7 +192,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* found, ["bad", "good"])
     }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("have one identity per agent, and without it neither constraints nor an update of them", () =>
+  it.effect("an agent has one identity, and without it neither constraints nor an update of them", () =>
     Effect.gen(function*() {
       const memory = yield* CoreMemory.CoreMemory
       const mira = Viewer.make({ agentId: "mira" })
@@ -205,7 +208,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
     }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("find a resource by type and part of its location, and a vault entry by category, archived ones too", () =>
+  it.effect("a resource is found by type and part of its location, a vault entry by category, also if archived", () =>
     Effect.gen(function*() {
       const resources = yield* ResourceMemory.ResourceMemory
       const vault = yield* KnowledgeVault.KnowledgeVault
@@ -230,7 +233,7 @@ describe("nexus-agents' typed memories", () => {
 describe("nexus-agents' adaptive memory", () => {
   const law = Laws.adaptive
   law(
-    "are weighted means of recency, importance and relevance, best first, down to the least score inclusive",
+    "scores are weighted means of recency, importance and relevance, best first, down to the least score inclusive",
     (memory, store) =>
       Effect.gen(function*() {
         yield* store.put(viewer, [
@@ -253,7 +256,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("derive attributes and suggest links for a note, and link nothing until asked", () =>
+  it.effect("a stored note has derived attributes and suggested links, and no link until asked", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

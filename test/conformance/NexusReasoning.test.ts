@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "relates existing entities once per pair and type, and removes relationships",
+    "existing entities are related once per pair and type, and relationships can be removed",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))
@@ -34,7 +34,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "traverses two hops by default, refuses more than five, and finds nothing from an unknown start",
+    "a traversal has two hops by default, refuses more than five, and is empty from an unknown start",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 6))
@@ -47,7 +47,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "finds a path of any length in either direction, and fails if it gives up",
+    "a path of any length is found in either direction; giving up fails",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 9))
@@ -58,7 +58,7 @@ describe("nexus-agents' graph", () => {
       })
   )
 
-  law("follows a path of types forwards only", (memory) =>
+  law("a path of types is followed forwards only", (memory) =>
     awaited(async () => {
       await chain(memory, 2)
       assert.deepStrictEqual(await memory.queryByPath("n0", ["next", "next"]), ["n2"])
@@ -69,7 +69,7 @@ describe("nexus-agents' graph", () => {
 describe("nexus-agents' session", () => {
   const law = Laws.session
   law(
-    "starts with the most confident earlier learnings, and is found by its words while it runs",
+    "the most confident earlier learnings are loaded at the start, and a running session is found by its words",
     (memory) =>
       awaited(async () => {
         assert.deepStrictEqual(await memory.startSession("s1"), [])
@@ -83,7 +83,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "ends with a summary and a duration, and refuses records before its start and invalid ones",
+    "a session ends with a summary and a duration; records before its start and invalid ones are refused",
     (memory) =>
       Effect.gen(function*() {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
@@ -100,7 +100,7 @@ describe("nexus-agents' session", () => {
       })
   )
 
-  law("finds learnings that have any of the words, those with all of them first", (memory) =>
+  law("learnings that have any of the words are found, those with all of them first", (memory) =>
     awaited(async () => {
       await memory.startSession("s1")
       await memory.recordLearning({ pattern: "Retry uploads", confidence: 1 })
@@ -109,7 +109,7 @@ describe("nexus-agents' session", () => {
       assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
     }))
 
-  law("keeps the learnings of each session, however many follow", (memory) =>
+  law("the learnings of each session are kept, however many follow", (memory) =>
     awaited(async () => {
       for (let n = 0; n < 60; n++) {
         await memory.startSession(`s${n}`)
@@ -120,7 +120,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "keeps issue, challenges and duration of a task, and solution and files of an error",
+    "issue, challenges and duration of a task, and solution and files of an error, are kept",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -152,7 +152,7 @@ describe("nexus-agents' beliefs", () => {
   })
 
   law(
-    "keep their confidence level; the latest is current, and the superseded one is history",
+    "confidence levels are kept; the latest belief is current, and the superseded one is history",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* awaited(() => memory.retain(belief("Bern", { confidence: "high" })))
@@ -170,7 +170,7 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("reach the lowest and the highest confidence", (memory) =>
+  law("confidence reaches the lowest and the highest level", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))
       for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
@@ -182,7 +182,7 @@ describe("nexus-agents' beliefs", () => {
       assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
     }))
 
-  law("gain and lose confidence with reasons, which the audit lists", (memory) =>
+  law("confidence rises and falls with reasons, which the audit lists", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))
       assert.strictEqual((await memory.reinforce(beliefId, "she said so")).confidence, "high")
@@ -194,7 +194,7 @@ describe("nexus-agents' beliefs", () => {
     }))
 
   law(
-    "have an audit with the level after each change, and earlier revisions in their history",
+    "the audit has the level after each change, and the history has the earlier revisions",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -211,17 +211,20 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("are queried by minimum confidence, in either order, up to a limit", (memory) =>
-    awaited(async () => {
-      await memory.retain(belief("Bern", { confidence: "low" }))
-      await memory.retain(belief("Basel", { confidence: "high" }))
-      assert.deepStrictEqual((await memory.query({})).map(({ object }) => object), ["Basel", "Bern"])
-      assert.lengthOf(await memory.query({ minConfidence: 0.6 }), 1)
-      assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
-    }))
+  law(
+    "a query returns beliefs of a minimum confidence, in either order, up to a limit",
+    (memory) =>
+      awaited(async () => {
+        await memory.retain(belief("Bern", { confidence: "low" }))
+        await memory.retain(belief("Basel", { confidence: "high" }))
+        assert.deepStrictEqual((await memory.query({})).map(({ object }) => object), ["Basel", "Bern"])
+        assert.lengthOf(await memory.query({ minConfidence: 0.6 }), 1)
+        assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
+      })
+  )
 
   law(
-    "are corrected by hindsight all together or not at all, and the hindsight is kept",
+    "a hindsight corrects all of its beliefs or none, and is stored",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
@@ -235,7 +238,7 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("have counterfactuals with the predictions that are given", (memory) =>
+  law("counterfactuals have the predictions that are given", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))
       const made = await memory.createCounterfactual("What if Ada lived elsewhere?", "t")
@@ -245,13 +248,16 @@ describe("nexus-agents' beliefs", () => {
       ])
     }))
 
-  law("are counted, and pruned by the time at which they were superseded", (memory) =>
-    Effect.gen(function*() {
-      const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
-      yield* awaited(() => memory.supersede(beliefId, belief("Basel"), "she moved"))
-      assert.deepInclude(yield* awaited(memory.getStats), { total: 2, active: 1, superseded: 1, updates: 1 })
-      assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_000)), 0)
-      assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_001)), 1)
-      assert.isNull(yield* awaited(() => memory.recall(beliefId)))
-    }))
+  law(
+    "statistics count beliefs, and pruning selects them by the time at which they were superseded",
+    (memory) =>
+      Effect.gen(function*() {
+        const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
+        yield* awaited(() => memory.supersede(beliefId, belief("Basel"), "she moved"))
+        assert.deepInclude(yield* awaited(memory.getStats), { total: 2, active: 1, superseded: 1, updates: 1 })
+        assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_000)), 0)
+        assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_001)), 1)
+        assert.isNull(yield* awaited(() => memory.recall(beliefId)))
+      })
+  )
 })

@@ -33,7 +33,7 @@ describe("Strands' configuration", () => {
   ]
   for (const [title, config] of cases) {
     law(
-      `refuses a manager ${title}`,
+      `a manager ${title} is refused`,
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(open(config))).reason, "invalid_draft")
       })
@@ -41,7 +41,7 @@ describe("Strands' configuration", () => {
   }
 
   law(
-    "makes every store searchable, and writable only if it says so",
+    "every store is searchable, and is writable only if its option says so",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })
       yield* awaited(() => manager.add("Ada likes tea"))
@@ -65,7 +65,7 @@ describe("Strands' search", () => {
     })
 
   law(
-    "returns from each store as many hits as the call says, else the store, else three",
+    "the number of hits from each store is that of the call, else of the store, else three",
     Effect.gen(function*() {
       const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
       const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>
@@ -78,7 +78,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "fails for an unknown store before any is searched, and searches a store named twice once",
+    "an unknown store fails before any is searched, and a store named twice is searched once",
     Effect.gen(function*() {
       const manager = yield* filled([notes])
       assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {
@@ -92,7 +92,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "ranks the hits of all stores together, and returns a record held by two stores once",
+    "the hits of all stores are ranked together, and a record that two stores have is returned once",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "more" }] })
       yield* awaited(() =>
@@ -107,7 +107,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "leaves out a store that fails, and fails if all fail",
+    "a store that fails is left out, and if all fail, the search fails",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { name: "broken", layer: broken("search") }] })
       yield* awaited(() => manager.add("tea"))
@@ -118,7 +118,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "returns metadata, and finds a part of a text without spaces",
+    "metadata is returned, and a part of a text without spaces is found",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes] })
       yield* awaited(() => manager.add("今日は記憶について話した", { metadata: { topic: "記憶" } }))
@@ -130,7 +130,7 @@ describe("Strands' search", () => {
 
 describe("Strands' add", () => {
   law(
-    "keeps what one store took if another fails, and names the failed one",
+    "an entry that one store has accepted stays stored if another fails, and the failed store is named",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
       const error = yield* rejection(() => manager.add("tea"))
@@ -141,7 +141,7 @@ describe("Strands' add", () => {
   )
 
   law(
-    "keeps apart two statements that begin alike",
+    "two statements with the same beginning are stored as two",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes] })
       const start = "Ada's favourite place in the whole world is the lake near"
@@ -154,7 +154,7 @@ describe("Strands' add", () => {
 
 describe("Strands' tools", () => {
   law(
-    "are search, and add if asked for, and describe the stores that they reach",
+    "the tools are search and, if asked for, add; their descriptions name the stores that they use",
     Effect.gen(function*() {
       const stores = [{ ...notes, description: "what the user wants kept" }, archive]
       const plain = yield* open({ stores })
@@ -168,7 +168,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "reach the allowed stores only, and are not made for an unknown or read-only store",
+    "the tools use the allowed stores only, and are not made for an unknown or read-only store",
     Effect.gen(function*() {
       const stores = [notes, { ...notes, name: "more" }, archive]
       const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
@@ -185,7 +185,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "add entries and return their number, refuse an empty list, and return hits with their store's name",
+    "the tool add returns the number of entries and refuses an empty list; the tool search names the store of a hit",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: true })
       const [search, add] = yield* awaited(manager.getTools)
@@ -216,7 +216,7 @@ describe("Strands' injection", () => {
     )
 
   law(
-    "appends escaped memories with their store to a user's turn",
+    "memories are appended to a user's turn, escaped and with the names of their stores",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const text = yield* awaited(() => manager.inject([Message.user("tea?")]))
@@ -227,7 +227,7 @@ describe("Strands' injection", () => {
   )
 
   law(
-    "is empty after a tool result, without a question, without a hit and if turned off",
+    "nothing is injected after a tool result, without a question, without a hit, or if injection is off",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const tool = new Message.Message({ role: "user", content: "tea", tool: true })
@@ -260,7 +260,7 @@ describe("Strands' callbacks of injection", () => {
   }
 
   law(
-    "decide the query, the number of entries and the format",
+    "the callbacks decide the query, the number of entries and the format",
     Effect.gen(function*() {
       const manager = yield* open({
         stores: [notes],
@@ -295,7 +295,7 @@ describe("Strands' extraction", () => {
   }
 
   law(
-    "runs every five turns on new messages only, and keeps the extractor's metadata",
+    "the extraction runs every five turns on new messages only, and keeps the extractor's metadata",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({
@@ -312,7 +312,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "runs when any of its triggers fires",
+    "the extraction runs when any of its triggers fires",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(100), ExtractionTrigger.invocation)
@@ -324,7 +324,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "runs at a flush on messages not yet extracted, in order and once",
+    "a flush extracts messages that are not yet extracted, in order and once",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })
@@ -338,7 +338,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "runs again after a failure with all later messages, and does not delay another store",
+    "a failed extraction runs again with all later messages, and does not delay another store",
     Effect.gen(function*() {
       const failing = extractor((call) => call <= 2)
       const healthy = extractor()
@@ -360,7 +360,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "ignores tool calls and results, and does not run for a turn of these alone",
+    "tool calls and results are ignored, and a turn with nothing else starts no extraction",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })

@@ -11,7 +11,7 @@ const texts = FastCheck.oneof(Arbitrary.make(Schema.String), FastCheck.string({ 
 const bytes = FastCheck.uint8Array({ maxLength: 300 })
 
 describe("Digest", () => {
-  it("gives the hashes of FIPS 180-4 and the signatures of RFC 4231", () => {
+  it("hashes equal those published in FIPS 180-4, and signatures those published in RFC 4231", () => {
     for (const Hash of [Digest, HashNode, HashPortable]) {
       assert.strictEqual(Hash.sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
       assert.strictEqual(
@@ -21,14 +21,18 @@ describe("Digest", () => {
     }
   })
 
-  it.prop("hashes any text and bytes alike with and without node:crypto", [texts, bytes], ([text, content]) => {
-    assert.strictEqual(HashPortable.sha256(text), HashNode.sha256(text))
-    assert.strictEqual(HashPortable.sha256(content), HashNode.sha256(content))
-    assert.deepStrictEqual(Array.from(HashPortable.sha256Bytes(text)), Array.from(HashNode.sha256Bytes(text)))
-  })
+  it.prop(
+    "the hash of any text or bytes is the same with and without node:crypto",
+    [texts, bytes],
+    ([text, content]) => {
+      assert.strictEqual(HashPortable.sha256(text), HashNode.sha256(text))
+      assert.strictEqual(HashPortable.sha256(content), HashNode.sha256(content))
+      assert.deepStrictEqual(Array.from(HashPortable.sha256Bytes(text)), Array.from(HashNode.sha256Bytes(text)))
+    }
+  )
 
   it.prop(
-    "signs any content with any key alike with and without node:crypto",
+    "the signature of any content with any key is the same with and without node:crypto",
     [texts, texts, bytes],
     ([key, text, content]) => {
       assert.strictEqual(HashPortable.sign(key, text), HashNode.sign(key, text))
@@ -37,7 +41,7 @@ describe("Digest", () => {
   )
 
   it.prop(
-    "signs content in parts like the whole content",
+    "the signature of content passed in parts equals that of the whole content",
     [texts, FastCheck.array(bytes, { maxLength: 4 })],
     ([key, parts]) => {
       for (const Hash of [Digest, HashNode, HashPortable]) {
@@ -48,11 +52,11 @@ describe("Digest", () => {
     }
   )
 
-  it("hashes a lone surrogate like U+FFFD", () => {
+  it("a lone surrogate has the hash of U+FFFD", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })
 
-  it("draws secrets of the requested length, also beyond the platform's limit per call", () => {
+  it("secretBytes returns the requested length, also beyond the platform's limit per call", () => {
     for (const Hash of [HashNode, HashPortable]) {
       for (const length of [0, 1, 32, 65_537]) assert.lengthOf(Hash.secretBytes(length), length)
       assert.isTrue(Hash.secretBytes(131_073).subarray(131_040).some((byte) => byte !== 0))

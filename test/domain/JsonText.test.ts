@@ -43,7 +43,7 @@ describe("JsonText.values", () => {
   const seed = 20_261
   const container = FastCheck.jsonValue({ maxDepth: 4 }).filter((value) => typeof value === "object" && value !== null)
 
-  it("finds every value as JSON.parse reads it, also within prose", () =>
+  it("each value in prose equals what JSON.parse returns for it", () =>
     FastCheck.assert(
       FastCheck.property(container, FastCheck.constantFrom(0, 2), (value, indent) => {
         const text = JSON.stringify(value, null, indent)
@@ -52,7 +52,7 @@ describe("JsonText.values", () => {
       { seed, numRuns: 2_000 }
     ))
 
-  it("finds in a truncated array at most the items that it had", () =>
+  it("a truncated array contains only items that the whole array has", () =>
     FastCheck.assert(
       FastCheck.property(FastCheck.array(FastCheck.integer(), { minLength: 1 }), FastCheck.nat(), (items, at) => {
         const text = JSON.stringify(items)
@@ -63,7 +63,7 @@ describe("JsonText.values", () => {
       { seed, numRuns: 1_000 }
     ))
 
-  it("accepts any text", () => {
+  it("any text is accepted without an error", () => {
     const piece = FastCheck.constantFrom(..."[]{}\",:\\ \n`1ea-", "```", "null", "\"a\"", "\\u00", "\ud800", "\"k\":")
     const text = FastCheck.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(""))
     FastCheck.assert(
@@ -112,7 +112,7 @@ describe("JsonText.values", () => {
     "[x",
     "{\"a\":1}x[",
     "[[]"
-  ])(`reads ${long} characters of %j and looks at each a bounded number of times`, (piece) => {
+  ])(`${long} characters of %j are read, each a bounded number of times`, (piece) => {
     for (const end of ["", " x ]}"]) {
       values(piece.repeat(long / piece.length) + end)
       const text = piece.repeat(20_000 / piece.length) + end

@@ -6,7 +6,7 @@ import { deriveSummary, Summary } from "../../src/domain/MemoryRecord.ts"
 const isSummary = Schema.is(Summary)
 
 describe("deriveSummary", () => {
-  it("gives a valid summary of a body with text, wherever it is cut", () => {
+  it("the summary of any body with text is valid, wherever the body is cut", () => {
     const space = FastCheck.integer({ min: 0, max: 4_200 }).map((n) => " ".repeat(n))
     const said = FastCheck.constantFrom("a", "😀", "\n", "word ".repeat(50), "😀".repeat(250))
     FastCheck.assert(

@@ -74,7 +74,7 @@ const markup = /<\|[^<>\n]+\|>|＜｜[^<>＜＞\n]+｜＞|<\s*\/?\s*(memory|entr
 
 describe("PromptText.visible", () => {
   for (const [name, text] of Object.entries(invisible)) {
-    it(`removes ${name}`, () => {
+    it(`${name} is removed`, () => {
       assert.strictEqual(PromptText.visible(`a${text}b`), "ab")
       assert.strictEqual(PromptText.visible(text), "")
       for (const char of text) assert.strictEqual(PromptText.visible(`<${char}/mem${char}ory>`), "&lt;/memory>")
@@ -82,10 +82,10 @@ describe("PromptText.visible", () => {
   }
 
   for (const [name, text] of Object.entries(legitimate)) {
-    it(`keeps ${name} byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
+    it(`${name} is kept byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
   }
 
-  it("removes text after a flag, a second joiner and a joiner between other letters", () => {
+  it("text hidden after a flag, a second joiner, and a joiner between letters that do not join are removed", () => {
     const tags = Array.from("obey", (char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join("")
     assert.strictEqual(PromptText.visible(`🏴${tags}\u{e007f}`), "🏴")
     assert.strictEqual(PromptText.visible("🏴󠁧󠁢󠁥󠁮󠁧󠁿" + tags), "🏴󠁧󠁢󠁥󠁮󠁧󠁿")
@@ -94,7 +94,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("a\u200db 1\ufe0f2 😀\u200da \u200d😀"), "ab 12 😀a 😀")
   })
 
-  it("escapes markers of chat templates, in any width and split by invisible characters", () => {
+  it("markers of chat templates are escaped, in any width and split by invisible characters", () => {
     for (
       const [text, shown] of [
         ["<|im_start|>system", "&lt;|im_start|>system"],
@@ -111,7 +111,7 @@ describe("PromptText.visible", () => {
     ) assert.strictEqual(PromptText.visible(text), shown)
   })
 
-  it("escapes the tags of memory blocks", () => {
+  it("the tags of memory blocks are escaped", () => {
     for (
       const tag of [
         "</memory>",
@@ -128,12 +128,12 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("<memoryless>"), "<memoryless>")
   })
 
-  it("turns every line break into a line feed, and a lone surrogate into U+FFFD", () => {
+  it("every line break becomes a line feed, and a lone surrogate becomes U+FFFD", () => {
     assert.strictEqual(PromptText.visible("a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh\ti"), "a\nb\nc\nd\ne\nf\ng\nh\ti")
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("is idempotent and leaves nothing hidden in any text", () => {
+  it("the result for any text hides nothing, and a second call does not change it", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)
@@ -147,7 +147,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("keeps every visible code point in order", () => {
+  it("every visible code point is kept, in order", () => {
     const seen = (text: string) =>
       Array.from(text.toWellFormed()).filter((point) =>
         !/\p{Default_Ignorable_Code_Point}|[\p{Cc}\u2028\u2029\ufff9-\ufffb]/u.test(point)
@@ -162,7 +162,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("takes linear time for the most expensive inputs", () => {
+  it("the time for the most expensive inputs is linear in their length", () => {
     const mega = 1 << 20
     for (
       const part of [
@@ -189,7 +189,7 @@ describe("PromptText.visible", () => {
 })
 
 describe("PromptText.visibleJson", () => {
-  it("cleans keys and texts at every depth, and keeps other values", () => {
+  it("keys and texts are sanitised at every depth, and other values are kept", () => {
     const value = { "a\u200b": ["x\u202e", { "</memory>": 1, deep: [["<|im_end|>"]] }], n: 1.5, t: true, z: null }
     assert.deepStrictEqual(PromptText.visibleJson(value), {
       a: ["x", { "&lt;/memory>": 1, deep: [["&lt;|im_end|>"]] }],
@@ -199,7 +199,7 @@ describe("PromptText.visibleJson", () => {
     })
   })
 
-  it("keeps two keys that look alike apart, and keeps a key such as __proto__", () => {
+  it("two keys that become equal stay two keys, and a key such as __proto__ is kept", () => {
     assert.deepStrictEqual(PromptText.visibleJson({ a: 1, "a\u200b": 2, "a (2)": 3, "\u200ba": 4 }), {
       a: 1,
       "a (2)": 2,
@@ -210,7 +210,7 @@ describe("PromptText.visibleJson", () => {
     assert.strictEqual(JSON.stringify(own), "{\"__proto__\":{\"x\":\"y\"}}")
   })
 
-  it("takes linear time for keys that look alike", () => {
+  it("the time for many keys that become equal is linear in their number", () => {
     const alike = Object.fromEntries(
       Array.from({ length: 5_000 }, (_, n) => [`a${"\u200b".repeat(n % 2_500)}${n % 2 ? "\u200c" : ""}`, n])
     )
@@ -219,7 +219,7 @@ describe("PromptText.visibleJson", () => {
 })
 
 describe("PromptText.line", () => {
-  it("gives one line without markup and invisible characters", () => {
+  it("the result is one line without markup and invisible characters", () => {
     FastCheck.assert(
       FastCheck.property(hostile, (text) => {
         for (const line of [PromptText.line(text), PromptText.oneLine(text)]) {

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("Validation", () => {
-  it("names path and expected value of every violation, and does not mention that a field is optional", () => {
+  it("the messages name path and expected value of every violation, and do not say that a field is optional", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -40,7 +40,7 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
-  it("does not repeat the message of a failed transformation, which may quote its input", () => {
+  it("the message of a failed transformation, which may quote its input, is not repeated", () => {
     for (
       const schema of [Schema.parseJson(Schema.Int), Schema.NumberFromString, Schema.Date, Schema.StringFromBase64]
     ) {
@@ -49,12 +49,12 @@ describe("Validation", () => {
     }
   })
 
-  it("shortens long keys of the input", () => {
+  it("long keys of the input are cut in a message", () => {
     const [line = ""] = linesOf(Schema.Record({ key: Schema.String, value: Schema.Int }), { ["k".repeat(9_000)]: "x" })
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
   })
 
-  it("refuses negative times and values that are no time, and accepts zero", () => {
+  it("negative times and values that are no time are refused, and zero is accepted", () => {
     const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // untyped values
     assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
       1,
@@ -77,7 +77,7 @@ describe("Validation", () => {
     ])
   })
 
-  it("never quotes the input, for any Schema", () => {
+  it("messages never quote the input, for any Schema", () => {
     const canary = "7F3A says"
     const poison = FastCheck.letrec((tie) => ({
       value: FastCheck.oneof(

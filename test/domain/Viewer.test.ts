@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("refuses a key without an id, an unknown key and reach within without ids, with an error that names the key only", () =>
+  it.effect("a key without an id, an unknown key, and reach within without ids are refused; the error names only the key", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -54,14 +54,14 @@ describe("Viewer", () => {
         }
       }), { discard: true }))
 
-  it.effect("gives equal viewers from make and decode", () =>
+  it.effect("make and decode return equal viewers for equal ids", () =>
     Effect.gen(function*() {
       const input = { tenant: "acme", userId: "ada", sessionId: "s1", reach: "within" } as const
       assert.isTrue(Viewer.equals(yield* Viewer.decode(input), Viewer.make(input)))
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("sees a whole tenant only if it was made by Viewer.everyone with the tenant's name", () => {
+  it("a viewer sees a whole tenant only if Viewer.everyone made it with the name of that tenant", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("decodes the viewer of a whole tenant as earlier versions stored it", () => {
+  it("a viewer of a whole tenant, as earlier versions stored it, is decoded as such", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
@@ -82,7 +82,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is not a plain object with the same fields: isAny refuses that", () => {
+  it("a plain object with the fields of a viewer is not a viewer: isAny is false", () => {
     const viewer = Viewer.make({ userId: "ada" })
     assert.isTrue(Viewer.isAny(viewer))
     assert.isTrue(Viewer.isAny(Viewer.system()))
@@ -91,7 +91,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is refused by isAny if a copy or change left it without the fields that it needs", () => {
+  it("a copy or a change that removes needed fields makes isAny false", () => {
     const viewer = Viewer.make({ userId: "ada" })
     const copied = (fields: object): unknown => Object.assign(Object.create(Viewer.Viewer.prototype), viewer, fields)
     assert.isTrue(Viewer.isAny(copied({})))
@@ -109,7 +109,7 @@ describe("Viewer", () => {
     assert.isFalse(Viewer.isAny(Object.create(Viewer.System.prototype)))
   })
 
-  it.effect("refuses a symbol as a key", () =>
+  it.effect("a symbol as a key is refused", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(
         Effect.suspend(() => Viewer.decode({ userId: "ada", [Symbol("reach")]: "within" }))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("has as its subject its user, else its agent if it names no session or actor, else the scope of all its ids", () => {
+  it("the subject is the user, else the agent if there is no session or actor, else the scope of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

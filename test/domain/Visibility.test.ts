@@ -30,7 +30,7 @@ const viewer: FastCheck.Arbitrary<Viewer.Any> = FastCheck.tuple(ids, tenant, con
   })
 
 describe("Visibility", () => {
-  it("includes exactly the scopes that the viewer sees", () => {
+  it("includes is true for exactly the scopes that the viewer sees", () => {
     FastCheck.assert(
       property(viewer, scope, (viewer, scope) => {
         assert.strictEqual(Viewer.includes(Viewer.visibilityOf(viewer))(scope), Viewer.sees(viewer, scope))
@@ -39,7 +39,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("includes the scope of the viewer's own ids, in any order and Unicode form", () => {
+  it("includes is true for the scope of the viewer's own ids, in any order and Unicode form", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const reversed = Object.fromEntries(
@@ -52,7 +52,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("lists at most 32 scopes, each once", () => {
+  it("a visibility lists at most 32 scopes, each once", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const visibility = Viewer.visibilityOf(Viewer.make(ids))
@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("shows expired rows to System only, and names the tenant in NFC", () => {
+  it("expired rows are visible to System only, and the tenant name is in NFC", () => {
     assert.deepStrictEqual(Viewer.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -5,7 +5,7 @@ import * as Wikilink from "../../src/domain/Wikilink.ts"
 const targets = (text: string) => Wikilink.parse(text).map(({ target }) => target)
 
 describe("Wikilink", () => {
-  it("parse finds target, heading, alias and embedding of a [[wikilink]]", () => {
+  it("parse returns target, heading, alias and embedding of a [[wikilink]]", () => {
     assert.deepEqual(Wikilink.parse("See [[Tea]], [[ Green tea |the green one]], [[Cups#Blue|b]] and ![[pot.png]]."), [
       { target: "Tea", heading: undefined, alias: undefined, embed: false },
       { target: "Green tea", heading: undefined, alias: "the green one", embed: false },
@@ -16,7 +16,7 @@ describe("Wikilink", () => {
     assert.deepInclude(Wikilink.parse("[[Note^block]]")[0], { target: "Note", heading: "^block" })
   })
 
-  it("parse finds Markdown links to Markdown files, with or without brackets, title and percent encoding", () => {
+  it("parse returns Markdown links to Markdown files, with or without brackets, title and percent encoding", () => {
     assert.deepEqual(Wikilink.parse("[Tea](Green%20tea.md#Leaf \"t\"), ![pot](<Pots/A pot.md>), [a [b]](c_(d).md)"), [
       { target: "Green tea.md", heading: "Leaf", alias: "Tea", embed: false, markdown: true },
       { target: "Pots/A pot.md", heading: undefined, alias: "pot", embed: true, markdown: true },
@@ -40,7 +40,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](100%.md) [[x]](y.md)"), ["100%.md", "x"])
   })
 
-  it("tags finds words after # with a letter in them, but not in code, links or other words", () => {
+  it("tags returns words after # that contain a letter, but none in code, in links or within other words", () => {
     assert.deepStrictEqual(
       Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
       ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
@@ -167,7 +167,7 @@ describe("Wikilink", () => {
     }
   })
 
-  it("hash depends on the normalised name only, and is the same when read from the text", () => {
+  it("hashOfName of a text equals the hash of its normalised name, and 2,000 names have different hashes", () => {
     const { array, constantFrom, fullUnicodeString, oneof, property, string } = FastCheck
     const spaced = array(constantFrom("A", "b", "Z", "@", "[", " ", "\t", "\n", "\u000b", "\u00a0", "é", "ß", "7"))
       .map((parts) => parts.join(""))

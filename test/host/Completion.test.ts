@@ -28,7 +28,7 @@ describe("Completion.object", () => {
   gives("takes the first value that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
   gives("decodes the complete part of a truncated answer", "{\"facts\":[\"tea\",\"cof", ["tea"])
 
-  it.effect("fails with the retryable reason model if no JSON in the answer decodes", () =>
+  it.effect("an answer in which no JSON decodes fails with the retryable reason model", () =>
     Effect.gen(function*() {
       const prose = yield* Effect.flip(facts)
       assert.deepInclude({ ...prose }, { reason: "model" })
@@ -37,14 +37,14 @@ describe("Completion.object", () => {
       assert.include((yield* Effect.flip(facts)).message, "facts")
     }).pipe(Effect.provide(Completion.layerScripted(["I don't know.", { facts: [null] }]))))
 
-  it.effect("refuses an answer of more than 262,144 characters without parsing it", () =>
+  it.effect("an answer of more than 262,144 characters is refused without being parsed", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(facts)
       assert.deepInclude({ ...error }, { reason: "model" })
       assert.include(error.message, "262144")
     }).pipe(Effect.provide(Completion.layerScripted([`{"facts":["${"x".repeat(262_144)}"]}`]))))
 
-  it.effect("never quotes the answer in a failure, and says what was expected", () =>
+  it.effect("a failure never quotes the answer, and says what was expected", () =>
     Effect.gen(function*() {
       for (let n = 0; n < 2; n++) {
         const error = yield* Effect.flip(facts)
@@ -53,7 +53,7 @@ describe("Completion.object", () => {
       }
     }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
 
-  it.effect("fails with the error of the call", () =>
+  it.effect("an error of the call is the failure", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")
     }).pipe(
@@ -62,7 +62,7 @@ describe("Completion.object", () => {
 })
 
 describe("Completion.layerScripted", () => {
-  it.effect("answers in order, strings as they are and other values as JSON, and fails once its script is over", () =>
+  it.effect("answers are returned in order, strings as they are and other values as JSON; a call after the last fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "one")
       assert.strictEqual(yield* complete("b"), "{\"two\":2}")
@@ -70,12 +70,12 @@ describe("Completion.layerScripted", () => {
       assert.strictEqual(yield* reason(complete("d")), "model")
     }).pipe(Effect.provide(Completion.layerScripted(["one", { two: 2 }]))))
 
-  it.effect("passes the prompt to a function", () =>
+  it.effect("a function as the script receives the prompt", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "{\"said\":\"a\"}")
     }).pipe(Effect.provide(Completion.layerScripted(({ user }) => ({ said: user })))))
 
-  it.effect("starts its script anew each time it is built", () => {
+  it.effect("each build of the layer starts with the first answer", () => {
     const once = complete("a").pipe(Effect.provide(Completion.layerScripted(["one"])))
     return Effect.gen(function*() {
       assert.deepStrictEqual([yield* once, yield* once], ["one", "one"])
@@ -107,22 +107,25 @@ describe("a cassette of a Completion", () => {
   const recording = (file: string, answers: ReadonlyArray<unknown>) =>
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
-  law("replays recorded answers, those of equal prompts in the order of recording", (file) =>
-    Effect.gen(function*() {
-      const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
-        Effect.provide(recording(file, ["one", "two\n\u2028 ”", "three"]))
-      )
-      const play = Effect.all([complete("b"), complete("a"), complete("a")]).pipe(
-        Effect.provide(Completion.layerReplay(file))
-      )
-      assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
-      assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
-      const model = yield* Effect.provide(Completion.Completion, Completion.layerReplay(file))
-      assert.strictEqual(model.model, "scripted")
-    }))
+  law(
+    "recorded answers are returned; those to equal prompts in the order of recording",
+    (file) =>
+      Effect.gen(function*() {
+        const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
+          Effect.provide(recording(file, ["one", "two\n\u2028 ”", "three"]))
+        )
+        const play = Effect.all([complete("b"), complete("a"), complete("a")]).pipe(
+          Effect.provide(Completion.layerReplay(file))
+        )
+        assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
+        assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
+        const model = yield* Effect.provide(Completion.Completion, Completion.layerReplay(file))
+        assert.strictEqual(model.model, "scripted")
+      })
+  )
 
   law(
-    "fails for an unknown prompt and for one asked too often, and says what to do",
+    "an unknown prompt, and one that is asked too often, fail with a message that says what to do",
     (file) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -141,7 +144,7 @@ describe("a cassette of a Completion", () => {
   )
 
   law(
-    "is continued by the next recording, even after an incomplete line",
+    "a later recording continues the cassette, even after an incomplete line",
     (file, fs) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -155,7 +158,7 @@ describe("a cassette of a Completion", () => {
       })
   )
 
-  law("gets one line for each of fifty concurrent calls", (file, fs) =>
+  law("fifty concurrent calls append one line each", (file, fs) =>
     Effect.gen(function*() {
       const users = Array.from({ length: 50 }, (_, n) => `${n} ${"x".repeat(10_000)}`)
       yield* Effect.forEach(users, complete, { concurrency: "unbounded" }).pipe(
@@ -166,14 +169,14 @@ describe("a cassette of a Completion", () => {
       assert.deepStrictEqual(played, users)
     }))
 
-  law("does not record failures", (file, fs) =>
+  law("failures are not recorded", (file, fs) =>
     Effect.gen(function*() {
       const down = MemoryError.make("model", { op: "test", message: "down" })
       yield* complete("a").pipe(Effect.retry({ times: 1 }), Effect.provide(recording(file, [down, "one"])))
       assert.lengthOf((yield* fs.readFileString(file)).split("\n"), 2)
     }))
 
-  law("gets an answer completely or not at all if the call is interrupted", (file) =>
+  law("an interrupted call appends its answer completely or not at all", (file) =>
     Effect.gen(function*() {
       const call = yield* Effect.fork(complete("a").pipe(Effect.provide(recording(file, ["one"]))))
       yield* Effect.yieldNow()
@@ -184,7 +187,7 @@ describe("a cassette of a Completion", () => {
     }))
 
   law(
-    "fails with not_found if it is missing, corrupt if it is damaged and io if it cannot be written",
+    "a missing cassette fails with not_found, a damaged one with corrupt, one that cannot be written with io",
     (file, fs) =>
       Effect.gen(function*() {
         const play = reason(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))

@@ -32,7 +32,7 @@ const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, n) => sum
 const yields = Effect.repeatN(Effect.yieldNow(), 50)
 
 describe("Embedder.make", () => {
-  it.effect("requests texts in batches and returns vectors in order", () =>
+  it.effect("texts are requested in batches, and vectors are returned in order", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -41,7 +41,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
-  it.effect("dies if its options would make it wait or loop forever", () =>
+  it.effect("options with which it would wait or loop forever are a defect", () =>
     Effect.gen(function*() {
       const { service } = backend()
       const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
@@ -52,7 +52,7 @@ describe("Embedder.make", () => {
       yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
     }))
 
-  it.effect("makes no request for no texts", () =>
+  it.effect("no texts cause no request", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -60,7 +60,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [])
     }))
 
-  it.effect("requests a text once per purpose, however often it occurs", () =>
+  it.effect("a text is requested once per purpose, however often it occurs", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -70,7 +70,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["a", "c"]])
     }))
 
-  it.effect("caches the texts used last, and requests the others again", () =>
+  it.effect("the texts used last are cached, and other ones are requested again", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service, { cache: 2 })
@@ -82,7 +82,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(none.calls.flat(), ["a", "a"])
     }))
 
-  it.effect("never exceeds its concurrency, counted over all callers", () =>
+  it.effect("the concurrency is never exceeded, counted over all callers", () =>
     Effect.gen(function*() {
       let now = 0
       let most = 0
@@ -98,7 +98,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual([calls.length, most], [20, 3])
     }))
 
-  it.effect("waits for a text that is being requested instead of requesting it again", () =>
+  it.effect("a text that is being requested is not requested again, and its second caller waits", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("requests a text itself if the caller that requested it is interrupted", () =>
+  it.effect("a caller that waits requests the text itself if the requesting caller is interrupted", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -127,7 +127,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a"], ["a"]])
     }))
 
-  it.effect("returns all vectors to the next caller wherever the first one is interrupted", () =>
+  it.effect("all vectors are returned to the next caller, wherever the first one is interrupted", () =>
     Effect.gen(function*() {
       const { service } = backend(Effect.repeatN(Effect.yieldNow(), 5))
       for (let steps = 0; steps < 60; steps++) {
@@ -141,7 +141,7 @@ describe("Embedder.make", () => {
       }
     }))
 
-  it.effect("fails for all callers that wait for a failed request, and caches nothing of it", () =>
+  it.effect("a failed request fails for all callers that wait for it, and nothing of it is cached", () =>
     Effect.gen(function*() {
       let down = true
       const { calls, service } = backend(
@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("requests all other texts again after one batch has failed", () =>
+  it.effect("the texts of the other batches are requested again after one batch has failed", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })
@@ -171,7 +171,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(yield* embed(texts(20), "add"), 20)
     }))
 
-  it.effect("fails with reason model if the number, dimensions or values of the vectors are wrong", () =>
+  it.effect("a wrong number, dimensions or values of vectors fail with reason model", () =>
     Effect.gen(function*() {
       const wrong = [
         [[], "0 vectors for 1 texts"],
@@ -192,7 +192,7 @@ describe("Embedder.layerHash", () => {
   const embed = (...texts: ReadonlyArray<string>) =>
     Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
 
-  it.effect("gives equal texts equal vectors of length 1, and texts with common words similar ones", () =>
+  it.effect("equal texts have equal vectors of length 1, and texts with common words similar ones", () =>
     Effect.gen(function*() {
       const [tea, again, teas, coffee] = yield* embed(
         "Ada drinks green tea",
@@ -206,12 +206,12 @@ describe("Embedder.layerHash", () => {
       assert.isBelow(Math.abs(cosine(tea!, coffee!)), .3)
     }))
 
-  it.effect("gives a text without words the zero vector", () =>
+  it.effect("a text without words has the zero vector", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* embed("", "?!"), [new Float32Array(256), new Float32Array(256)])
     }))
 
-  it.effect("has its dimensions in its model name", () =>
+  it.effect("the model name contains the number of dimensions", () =>
     Effect.gen(function*() {
       const { dimensions, embed, model } = yield* Effect.provide(
         Embedder.Embedder,
@@ -225,7 +225,7 @@ describe("Embedder.layerWordVectors", () => {
   const embed = (...texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
   const provided = Effect.provide(Layer.provide(Embedder.layerWordVectors, NodeFileSystem.layer))
 
-  it.effect("gives related words similar vectors, and equal words more similar ones", () =>
+  it.effect("related words have similar vectors, and equal words more similar ones", () =>
     Effect.gen(function*() {
       const [home, city, moved, tea] = yield* embed(
         "which city is home?",
@@ -237,7 +237,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.isAbove(cosine(home!, moved!), cosine(home!, tea!))
     }).pipe(provided))
 
-  it.effect("gives every text a vector of length 1, and the zero vector if it knows none of its words", () =>
+  it.effect("every text has a vector of length 1, or the zero vector if none of its words is known", () =>
     Effect.gen(function*() {
       const [tea, long, ...zero] = yield* embed("tea", "tea ".repeat(10_000), "", "the of", "xqzzv 東京 \ud800")
       assert.closeTo(cosine(tea!, tea!), 1, 1e-6)
@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("makes the vectors recorded under its model's name; other vectors need another name", () =>
+  it.effect("vectors equal those recorded under the model's name; other vectors need another name", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")
@@ -254,7 +254,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.deepStrictEqual([model, dimensions, digest.slice(0, 8)], ["glove-100d-20k-1", 100, "330ae325"])
     }).pipe(provided))
 
-  it.effect("fails with io if the file of its vectors is missing, and with corrupt if it is incomplete", () =>
+  it.effect("a missing file of vectors fails with io, and an incomplete one with corrupt", () =>
     Effect.gen(function*() {
       const build = (files: Partial<FileSystem.FileSystem>) =>
         Effect.flip(Layer.build(Layer.provide(Embedder.layerWordVectors, FileSystem.layerNoop(files))))

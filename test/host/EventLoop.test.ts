@@ -9,7 +9,7 @@ import * as EventLoop from "../../src/host/EventLoop.ts"
 import { waitsOf } from "../waits.ts"
 
 describe("EventLoop.inTurn", () => {
-  it.live("runs long steps of concurrent fibers one after another, each in its own turn of the event loop", () =>
+  it.live("long steps of concurrent fibers run one after another, each in its own turn of the event loop", () =>
     Effect.gen(function*() {
       let turn = 0
       let isOver = false
@@ -37,7 +37,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("call in order, and yield after a fixed amount of work and after a last part of more than a quarter of it", () =>
+  it.effect("both call in order, and yield after a fixed amount of work and after a last part of more than a quarter of that amount", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -55,7 +55,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       assert.strictEqual((yield* waitsOf(EventLoop.forEach([1, 2, 3], Infinity, () => undefined)))[0], 0)
     }))
 
-  it.effect("start anew each time they are run", () =>
+  it.effect("both count the work anew each time they are run", () =>
     Effect.gen(function*() {
       let begun = 0
       const work = EventLoop.paced(function*(): Steps<number> {
@@ -71,7 +71,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
 })
 
 describe("EventLoop.makeSerialQueue", () => {
-  it.live("runs effects one after another in order of arrival, whether they succeed, fail or are interrupted", () =>
+  it.live("effects run one after another in order of arrival, whether they succeed, fail or are interrupted", () =>
     Effect.gen(function*() {
       const inLine = EventLoop.makeSerialQueue()
       const go = yield* Deferred.make<void>()
@@ -142,7 +142,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {
-  it.live("has exactly the present rows, whatever is written while it is built and whoever stops waiting", () =>
+  it.live("the index has exactly the present rows, whatever is written while it is built and whoever stops waiting", () =>
     Effect.gen(function*() {
       const { array, boolean, integer, tuple } = FastCheck
       const courses = FastCheck.sample(
@@ -169,7 +169,7 @@ describe("EventLoop.LazyIndex", () => {
       }
     }))
 
-  it.live("has exactly the present rows, whatever is written while it is built with yields", () =>
+  it.live("the index has exactly the present rows, whatever is written while it is built with yields", () =>
     Effect.gen(function*() {
       const { index, rows, set } = made(0)
       for (let n = 0; n < 100_000; n++) set(n, true)
@@ -184,7 +184,7 @@ describe("EventLoop.LazyIndex", () => {
       isOf(rows, yield* Fiber.join(fiber))
     }))
 
-  it.live("yields to the event loop after a fixed amount of work, and is built once", () =>
+  it.live("the index is built once, and yields to the event loop after a fixed amount of work", () =>
     Effect.gen(function*() {
       const { index, set } = made(aTurn)
       for (let n = 0; n < 10; n++) set(n, true)

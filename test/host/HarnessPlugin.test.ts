@@ -6,7 +6,7 @@ import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
 const ids = Effect.map(HarnessPlugin.Plugins, (plugins) => plugins.map(({ id }) => id))
 
 describe("HarnessPlugin", () => {
-  it.effect("provides no plugins by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
+  it.effect("the list of plugins is empty by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
 
   it.effect("HarnessPlugin.layer appends its plugins to those provided, in the given order", () =>
     Effect.gen(function*() {

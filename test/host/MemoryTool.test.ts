@@ -34,7 +34,7 @@ describe("MemoryTool", () => {
       assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
     }))
 
-  it.effect("gives the model the data as text if there is no other text", () =>
+  it.effect("the text for the model is the JSON of the data if the tool has no other text", () =>
     Effect.gen(function*() {
       const tool = MemoryTool.make({
         name: "three",
@@ -47,26 +47,26 @@ describe("MemoryTool", () => {
       assert.strictEqual((yield* tool.call({})).text, "{\"sum\":3}")
     }))
 
-  it.effect("reports a violation once, for an optional field too", () =>
+  it.effect("a violation is reported once, for an optional field too", () =>
     Effect.gen(function*() {
       const { message } = yield* Effect.flip(add.call({ a: "1", b: 1.5 }))
       assert.strictEqual(message, "b: Expected an integer")
     }))
 
-  it.effect("reports every violation, and treats an undeclared argument as one", () =>
+  it.effect("every violation is reported, and an undeclared argument is one", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
       assert.strictEqual(failure.reason, "invalid_draft")
       for (const field of ["a: ", "b: ", "viewer: "]) assert.include(failure.message, field)
     }))
 
-  it.effect("quotes at most 1,000 characters of the input", () =>
+  it.effect("a failure has at most 1,000 characters, whatever the input", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "x".repeat(100_000) }))
       assert.isAtMost(failure.message.length, 1_000)
     }))
 
-  it.effect("reports an error to the model as reason and message, and a disk failure without the path", () =>
+  it.effect("an error is shown to the model as reason and message, and a disk failure without the path", () =>
     Effect.gen(function*() {
       const refused = MemoryError.make("not_owned", { op: "put", message: "not yours", cause: new Error("/home/ada") })
       assert.deepStrictEqual(yield* Effect.flip(failing(refused).call({})), {
@@ -82,7 +82,7 @@ describe("MemoryTool", () => {
       }
     }))
 
-  it("has a JSON Schema that is a plain object without $schema, references and undeclared fields", () => {
+  it("the JSON Schema is a plain object without $schema, references and undeclared fields", () => {
     const { jsonSchema } = MemoryTool.make({
       name: "all",
       description: "",
@@ -110,7 +110,7 @@ describe("MemoryTool", () => {
     })
   })
 
-  it("has the schema of an empty object if there are no arguments", () => {
+  it("the JSON Schema for no arguments is that of an empty object", () => {
     assert.deepStrictEqual(failing(MemoryError.make("io", { op: "put", message: "" })).jsonSchema, {
       type: "object",
       properties: {},
@@ -118,7 +118,7 @@ describe("MemoryTool", () => {
     } as never)
   })
 
-  it("keeps a recursive definition as a reference in its JSON Schema", () => {
+  it("a recursive definition stays a reference in the JSON Schema", () => {
     interface Tree {
       readonly children: ReadonlyArray<Tree>
     }

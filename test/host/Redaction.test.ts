@@ -99,7 +99,7 @@ describe("Redaction.byPatterns", () => {
     ["an American Express card", "3782-822463-10005.", "(redacted card)."],
     ["addresses of e-mail without a space", "a@b.co_a@b.co+a@b.co.", "(redacted email)."],
     ["an address of e-mail", "Write to ada.l+x@example.co.uk.", "Write to (redacted email)."]
-  ])("redacts %s", (_, text, expected) => {
+  ])("the secret is redacted: %s", (_, text, expected) => {
     assert.deepStrictEqual(redact(text), { text: expected, count: 1 })
     assert.deepStrictEqual(redact(expected), { text: expected, count: 0 })
   })
@@ -119,9 +119,9 @@ describe("Redaction.byPatterns", () => {
     "Use the --password option, --password-file /run/secrets/db1, --token $CI_TOKEN_1, --secret /run/secrets/db1, a -token 128000",
     "const hashPassword = function(text) and validatePassword = (password) =>, basic understanding, Authorization: required",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
-  ])("leaves unchanged: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
+  ])("the text is left unchanged: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
-  it("redacts only what the options ask for, and by custom patterns", () => {
+  it("only the sorts of secrets in the options are redacted, and matches of custom patterns", () => {
     const text = `${key("sk-", 20)} ${jwt} 5555555555554444 ada@example.com KD-1234 KD-5678`
     const none = { keys: false, tokens: false, cards: false }
     assert.strictEqual(Redaction.byPatterns()(text).count, 3)
@@ -132,7 +132,7 @@ describe("Redaction.byPatterns", () => {
     })
   })
 
-  it("finds nothing in a text that it has redacted", () => {
+  it("a second redaction of a redacted text finds nothing", () => {
     const parts = FastCheck.oneof(
       FastCheck.fullUnicodeString({ maxLength: 8 }),
       FastCheck.constantFrom(
@@ -159,7 +159,7 @@ describe("Redaction.byPatterns", () => {
     )
   })
 
-  it("takes linear time for repetitive texts", () => {
+  it("the time for repetitive texts is linear in their length", () => {
     const all = Redaction.byPatterns({ emails: true })
     const parts = [
       ...[

@@ -4,7 +4,7 @@ import * as Random from "effect/Random"
 import * as SecureRandom from "../../src/host/SecureRandom.ts"
 
 describe("SecureRandom", () => {
-  it.effect("draws secrets that do not depend on a seeded Random", () =>
+  it.effect("secrets do not depend on a seeded Random", () =>
     Effect.gen(function*() {
       const draw = SecureRandom.secret.pipe(Effect.withRandom(Random.make("seed")))
       const [first, second] = [yield* draw, yield* draw]
@@ -12,7 +12,7 @@ describe("SecureRandom", () => {
       assert.notStrictEqual(first, second)
     }))
 
-  it.effect("layerSeeded repeats the same bytes for one seed, and gives others for another", () =>
+  it.effect("layerSeeded returns the same bytes for one seed, and others for another", () =>
     Effect.gen(function*() {
       const drawn = (seed: string | number) =>
         Effect.gen(function*() {

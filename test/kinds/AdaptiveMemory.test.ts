@@ -41,7 +41,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "scores by 0.4 recency, 0.3 importance and 0.3 relevance, and returns the components",
+      "the score is 0.4 recency + 0.3 importance + 0.3 relevance, and the components are returned",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -59,7 +59,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "normalises the weights of a call, and uses the call's half-life",
+      "the weights of a call are scaled to a sum of 1, and the half-life of the call is used",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -79,7 +79,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "gives every record relevance 1 without a text, and 0.5 for a text without terms",
+      "every record has relevance 1 without a text, and 0.5 if the text has no term",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -91,7 +91,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("treats a touched record as recent, without a new revision", (memory, store) =>
+    law("a touched record counts as recent, and has no new revision", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         yield* memory.touch(ada, id("relevant"))
@@ -109,7 +109,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "includes scores equal to minScore, limits to the best, and refuses zero, negative or NaN options",
+      "scores equal to minScore are included, the best are kept up to the limit, and zero, negative or NaN options refused",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "filters before the limit, and shows no viewer another's records",
+      "the filter precedes the limit, and no viewer sees another's records",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -145,7 +145,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("does not change the order of the store's list", (memory, store) =>
+    law("the order of the store's list stays the same", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         const before = yield* store.list(ada, {})
@@ -154,7 +154,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "scores for every string of the Big List of Naughty Strings within 0..1",
+      "the score is within 0..1 for every string of the Big List of Naughty Strings",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -170,7 +170,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("AdaptiveMemory", () => {
-  it.effect("takes for relevance the cosine of a vector, and with a text the greater of both", () =>
+  it.effect("the relevance is the cosine of the vector, or with a text the greater of cosine and share of terms", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       yield* three(store)
@@ -198,7 +198,7 @@ describe("AdaptiveMemory", () => {
     }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
 
   it.effect.prop(
-    "gives scores of 0..1 in descending order for random records and texts",
+    "scores are 0..1 in descending order for random records and texts",
     [
       FastCheck.array(
         FastCheck.record({

@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "retain names a belief by its parts; query filters and returns the most confident first, then the newest",
+    "retain makes subject, predicate and object the summary; query filters, most confident first, then newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))
@@ -59,7 +59,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "revise keeps id and confidence, and renames the belief unless it has a summary of its own",
+    "revise keeps id and confidence, and changes a summary that was made from subject, predicate and object",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
@@ -78,7 +78,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "supersede closes the belief and puts another in its place, with a link to the closed one",
+    "supersede closes the belief and stores another with a link to the closed one",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -108,7 +108,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "two concurrent calls of supersede put one belief in its place, and the other call fails",
+    "two concurrent calls of supersede store one new belief, and the other call fails",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "reinforce and weaken change confidence by a share of the distance to 1 or 0, and concurrent changes all count",
+    "reinforce and weaken change confidence by a share of its distance to 1 or 0, and concurrent changes all count",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -201,7 +201,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       })
   )
 
-  law("history lists the belief's earlier forms, newest first", (memory, store) =>
+  law("history returns the belief's earlier revisions, newest first", (memory, store) =>
     Effect.gen(function*() {
       const bern = yield* retain(memory, "Bern")
       yield* memory.revise(ada, bern, { object: "Basel" }, because)
@@ -210,22 +210,25 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
     }))
 
-  law("every call on another viewer's belief answers as if it did not exist", (memory) =>
-    Effect.gen(function*() {
-      const bern = yield* retain(memory, "Bern")
-      assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))
-      assert.deepStrictEqual(yield* memory.query(bob, { includeSuperseded: true }), [])
-      assert.deepStrictEqual(yield* memory.history(bob, bern), [])
-      for (
-        const change of [
-          memory.revise(bob, bern, {}, because),
-          memory.weaken(bob, bern, 1, because),
-          memory.supersede(bob, bern, { ...belief("Rome"), scope: { userId: "bob" } }, because),
-          memory.audit(bob, bern),
-          memory.audit(ada, id("none"))
-        ]
-      ) assert.strictEqual(yield* reason<unknown>(change), "not_found")
-    }))
+  law(
+    "every call with the id of another viewer's belief answers as if that belief did not exist",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))
+        assert.deepStrictEqual(yield* memory.query(bob, { includeSuperseded: true }), [])
+        assert.deepStrictEqual(yield* memory.history(bob, bern), [])
+        for (
+          const change of [
+            memory.revise(bob, bern, {}, because),
+            memory.weaken(bob, bern, 1, because),
+            memory.supersede(bob, bern, { ...belief("Rome"), scope: { userId: "bob" } }, because),
+            memory.audit(bob, bern),
+            memory.audit(ada, id("none"))
+          ]
+        ) assert.strictEqual(yield* reason<unknown>(change), "not_found")
+      })
+  )
 
   law("retain and weaken accept every string of the Big List of Naughty Strings", (memory) =>
     Effect.gen(function*() {
@@ -240,7 +243,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
 
 describe("BeliefMemory", () => {
   it.effect.prop(
-    "keeps confidence within 0..1, raises it by reinforce and lowers it by weaken",
+    "confidence stays within 0..1, does not fall by reinforce and does not rise by weaken",
     [
       FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
       FastCheck.array(

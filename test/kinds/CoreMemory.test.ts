@@ -14,7 +14,7 @@ const get = (memory: CoreMemory.Service, viewer: Viewer.Any) =>
 
 onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   law(
-    "a core memory without an identity has no constraints, and updating them fails with not_found",
+    "an agent without an identity has no constraints, and updating them fails with not_found",
     (memory) =>
       Effect.gen(function*() {
         assert.isUndefined(yield* get(memory, pilot()))
@@ -62,7 +62,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "has one identity per agent, for all its runs and users, and none of another agent",
+    "an agent has one identity for all its runs and users, and none of another agent",
     (memory) =>
       Effect.gen(function*() {
         yield* memory.setIdentity(pilot({ userId: "ada", runId: "1" }), identity)
@@ -81,7 +81,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "accepts every string of the Big List of Naughty Strings as name, role and constraint",
+    "every string of the Big List of Naughty Strings is accepted as name, role and constraint",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(20).filter((text) => text.length < 1_000)) {

@@ -50,7 +50,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("enforces filters that the adapter ignores, and keeps the order of its rows", () => {
+  it.effect("filters that the adapter ignores are applied to its rows, and their order is kept", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
@@ -85,7 +85,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
   })
 
-  it.effect("treats an episode without a type as a chat message", () => {
+  it.effect("an episode without a type counts as a chat message", () => {
     const row = (id: string, type?: string) => ({
       ...{ id, timestamp: 1, sourceEntity: "ada", context: id, emotionSnapshot: feeling, importance: 0.5 },
       ...(type !== undefined && { type })
@@ -111,7 +111,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("fails with io if a call returns no list, and reports that leg beside the others", () =>
+  it.effect("a method of the adapter that returns no list fails with io, and beforeTurn reports it beside the other results", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -123,7 +123,7 @@ describe("EpisodicMemory.layerAdapter", () => {
       getReflections: () => Promise.resolve([])
     }))))
 
-  it.effect("does not call the adapter for a leg that is off, and fails if all other legs fail", () => {
+  it.effect("a search that is switched off does not call the adapter, and beforeTurn fails if all other searches fail", () => {
     const asked: Array<string> = []
     const rejects = (name: string) => () => (asked.push(name), Promise.reject(new Error("down")))
     return Effect.gen(function*() {
@@ -143,7 +143,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("fails with io if the adapter rejects, and reports the failed leg", () =>
+  it.effect("a rejected promise of the adapter fails with io, and beforeTurn reports the search that failed", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -180,7 +180,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("returns an episode as it was saved, with numbers clamped to their range, and saves it once", () =>
+  it.effect("an episode is returned as it was saved, with numbers clamped to their range, and is stored once", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))
@@ -209,7 +209,7 @@ describe("EpisodicMemory.toAdapter", () => {
       }
     }).pipe(provided))
 
-  it.effect("keeps two reflections with one id and time apart, newest first", () =>
+  it.effect("two reflections with the same id and time are both stored, and returned newest first", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const reflection = {
@@ -229,7 +229,7 @@ describe("EpisodicMemory.toAdapter", () => {
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.getReflections("ada")), [])
     }).pipe(provided))
 
-  it.effect("rejects an invalid episode", () =>
+  it.effect("an invalid episode is rejected", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const error = yield* Effect.flip(Effect.tryPromise({ try: () => adapter.saveEpisode({}), catch: String }))

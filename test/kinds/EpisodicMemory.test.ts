@@ -53,7 +53,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           Effect.provide(EpisodicMemory.layer.pipe(Layer.provideMerge(layer)))
         ))
 
-    law("applies every field of a query before the limit", (memory) =>
+    law("every condition of a query is applied before the limit", (memory) =>
       Effect.gen(function*() {
         yield* TestClock.adjust(1_000)
         yield* memory.saveEpisode(
@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "refuses an invalid limit, importance, score or type, and 0 except as the limit of a leg",
+      "an invalid limit, importance, score or type is refused; a limit of 0 only switches off a search of beforeTurn",
       (memory) =>
         Effect.gen(function*() {
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
@@ -117,7 +117,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "orders by the time of the episode, and within a millisecond by the last write",
+      "episodes are ordered by their own time, newest first, and those of one millisecond last written first",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -133,7 +133,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("shows an actor nothing of another actor, in any leg", (memory) =>
+    law("an actor sees nothing of another actor, in any search of beforeTurn", (memory) =>
       Effect.gen(function*() {
         yield* memory.saveEpisode(ada, said("ada told of her wedding"))
         yield* memory.saveEpisode(ada, said("ada gave a ring for the wedding", { type: "gift" }))
@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "beforeTurn with types recalls episodes of those types only, related ones too",
+      "beforeTurn with types returns episodes of those types only, also as related ones",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))
@@ -181,7 +181,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "treats an episode without a type as a chat message, not as an event",
+      "an episode without a type counts as a chat message, not as an event",
       (memory, store) =>
         Effect.gen(function*() {
           // episodes as the pipeline or a program stores them: without a type
@@ -212,7 +212,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "does not return reflections of BeliefMemory as reflections of a turn",
+      "hindsights and counterfactuals of BeliefMemory are not returned as reflections",
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
@@ -227,7 +227,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("turns off one leg of a turn with a limit of 0, and no other", (memory) =>
+    law("a limit of 0 switches off one search of beforeTurn, and no other", (memory) =>
       Effect.gen(function*() {
         yield* memory.saveEpisode(ada, said("the lake"))
         yield* memory.saveReflection(ada, thought("I like lakes"))
@@ -245,7 +245,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual([block, failures], ["", []])
       }))
 
-    law("shares the limit of episodes between chat messages and events", (memory) =>
+    law("chat messages and events share the limit of episodes", (memory) =>
       Effect.gen(function*() {
         const event = { type: "gift" }
         yield* TestClock.adjust(1_000)
@@ -259,7 +259,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "does not return recent episodes as related ones again, and ignores tags in the message",
+      "recent episodes are not returned again as related ones, and tags in brackets in the message are ignored",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -282,13 +282,13 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.isEmpty(yield* memory.getByIds(bob, ids))
       }))
 
-    law("drops undefined fields", (memory) =>
+    law("undefined fields are dropped", (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.saveEpisode(ada, said("x", { context: undefined, intensity: undefined }))
         assert.deepStrictEqual(record.data, { type: "chat_message" })
       }))
 
-    law("recalls earlier turns newest first at the next turn", (memory) =>
+    law("earlier turns are returned at the next turn, newest first", (memory) =>
       Effect.gen(function*() {
         yield* times(20, (i) =>
           memory.afterTurn(ada, { episode: said(`turn ${i}`), reflection: thought(`thought ${i}`) }))
@@ -305,7 +305,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "accepts every string of the Big List of Naughty Strings as an episode, query and context",
+      "every string of the Big List of Naughty Strings is accepted as an episode, query and context",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
@@ -331,7 +331,7 @@ const store = (change: (store: MemoryStore.Service) => Partial<MemoryStore.Servi
 const broken = MemoryError.make("io", { op: "test", message: "the disk is gone" })
 
 describe("EpisodicMemory", () => {
-  it.effect("reports a leg that fails beside the others, and fails if all legs fail", () =>
+  it.effect("a search of beforeTurn that fails is reported beside the results of the others, and all failing fail the call", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -374,7 +374,7 @@ describe("EpisodicMemory", () => {
       }).pipe(Effect.provide(context))
     }))
 
-  it.effect("saves a turn although the fiber that called afterTurn is interrupted", () =>
+  it.effect("a turn is saved although the fiber that called afterTurn is interrupted", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       const turn = memory.afterTurn(ada, { episode: said("kept"), reflection: thought("kept, too") })
@@ -386,7 +386,7 @@ describe("EpisodicMemory", () => {
       assert.include(block, "kept, too")
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("reports a turn that could not be saved, and saves its reflection nevertheless", () =>
+  it.effect("a turn that could not be saved is reported, and its reflection is saved nevertheless", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("\ud800"), reflection: thought("odd") })
@@ -395,7 +395,7 @@ describe("EpisodicMemory", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("EpisodicMemory with an Embedder recalls by words and vectors", () =>
+  it.effect("an Embedder makes semanticRecall find episodes by words and vectors", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("we swam across the lake"))
@@ -409,7 +409,7 @@ describe("EpisodicMemory", () => {
       EpisodicMemory.layer.pipe(Layer.provide([MemoryStore.layerInMemory, Embedder.layerHash()]))
     )))
 
-  it.effect("EpisodicMemory with a failing Embedder saves episodes, and reports the failed leg", () =>
+  it.effect("a failing Embedder does not prevent that episodes are saved, and its failure is reported", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -425,7 +425,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("EpisodicMemory with layerExternal stores and recalls nothing", () =>
+  it.effect("layerExternal stores and returns nothing", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })
@@ -434,7 +434,7 @@ describe("EpisodicMemory", () => {
       assert.strictEqual(yield* reason(memory.saveEpisode(ada, said("x"))), "unsupported")
     }).pipe(Effect.provide(EpisodicMemory.layerExternal)))
 
-  it.effect("renders a block of four sections with one line per record, whatever the text", () =>
+  it.effect("buildMemoryBlock renders four sections with one line per record, whatever the text", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* TestClock.adjust(1)

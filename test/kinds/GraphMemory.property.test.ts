@@ -90,7 +90,7 @@ describe("GraphMemory and a simple model", () => {
   }
 
   it.effect.prop(
-    "give every viewer the same answers after random changes",
+    "the answers to every viewer are the same after random changes",
     [
       FastCheck.array(edit, { minLength: 20, maxLength: 60 }),
       FastCheck.array(question, { minLength: 8, maxLength: 8 })

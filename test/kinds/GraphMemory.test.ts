@@ -50,7 +50,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "addEntity names the record after the entity, and relationships are seen from both ends",
+      "addEntity makes the name the summary, and relationships are returned from both ends",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -213,7 +213,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findPath counts linked records that are no entities as visits, and does not follow them",
+      "findPath counts linked records that are no entities as visits, but follows none of their links",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -364,7 +364,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "search extends its hits to linked entities at half the score per hop, times the weight, within the query",
+      "search adds entities linked to its hits, at half the score per hop times the weight, if they pass the query's filter",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })
@@ -402,7 +402,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "accepts every string of the Big List of Naughty Strings as name, type and property",
+      "every string of the Big List of Naughty Strings is accepted as name, type and property",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")

@@ -28,7 +28,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   })
 
   law(
-    "applyHindsight weakens the beliefs that it corrects, records it in their audit, and stores its lessons",
+    "applyHindsight weakens the beliefs that it corrects, adds the change to their audit, and stores its lessons",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -73,7 +73,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "applyHindsight refuses a hindsight with the id of a belief or without a required part",
+    "applyHindsight refuses a hindsight that has the id of a belief or lacks a required field",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -131,7 +131,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual in a shared scope names no belief of a narrower scope",
+    "a counterfactual in a shared scope lists no belief of a narrower scope",
     (memory) =>
       Effect.gen(function*() {
         const mine = Viewer.make({ userId: "ada", agentId: "bot" })
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "createCounterfactual names the beliefs that it concerns, and validateCounterfactual adds the outcome",
+    "createCounterfactual lists the beliefs that match it, and validateCounterfactual adds the outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")

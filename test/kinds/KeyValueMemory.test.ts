@@ -42,7 +42,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "keeps a value until it is deleted, and set replaces it in the same record",
+      "a value stays until it is deleted, and set replaces it in the same record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
@@ -67,7 +67,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "accepts null, false, 0 and \"\" as values, and refuses undefined at any depth and values that are not JSON",
+      "null, false, 0 and \"\" are values; undefined at any depth and values that are not JSON are refused",
       (memory) =>
         Effect.gen(function*() {
           for (const value of [null, false, 0, "", {}, []]) {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "hides an entry from its expiresAt on, and ignores a set whose expiresAt is past",
+      "an entry is hidden from its expiresAt on, and a set with an expiresAt in the past is ignored",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -126,25 +126,28 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("returns the metadata of an entry, with an importance level as its number", (memory) =>
-      Effect.gen(function*() {
-        const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
-        yield* memory.set(ada, "a", 1, { ...metadata, importance: "critical" })
-        yield* memory.set(ada, "b", 2, { importance: 0.1 })
-        yield* memory.set(ada, "c", 3)
-        assert.sameDeepMembers(Array.from(yield* memory.entries(ada)), [
-          { key: "a", value: 1, metadata: { ...metadata, importance: 1 } },
-          { key: "b", value: 2, metadata: { importance: 0.1 } },
-          { key: "c", value: 3, metadata: { importance: 0.5 } }
-        ])
-        yield* memory.set(ada, "a", 1)
-        assert.deepInclude(yield* memory.entries(ada), { key: "a", value: 1, metadata: { importance: 0.5 } })
-        assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { importance: 1.5 })), "invalid_draft")
-        assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { tags: ["\n"] })), "invalid_draft")
-      }))
+    law(
+      "the metadata of an entry is returned, with the number for the name of an importance level",
+      (memory) =>
+        Effect.gen(function*() {
+          const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
+          yield* memory.set(ada, "a", 1, { ...metadata, importance: "critical" })
+          yield* memory.set(ada, "b", 2, { importance: 0.1 })
+          yield* memory.set(ada, "c", 3)
+          assert.sameDeepMembers(Array.from(yield* memory.entries(ada)), [
+            { key: "a", value: 1, metadata: { ...metadata, importance: 1 } },
+            { key: "b", value: 2, metadata: { importance: 0.1 } },
+            { key: "c", value: 3, metadata: { importance: 0.5 } }
+          ])
+          yield* memory.set(ada, "a", 1)
+          assert.deepInclude(yield* memory.entries(ada), { key: "a", value: 1, metadata: { importance: 0.5 } })
+          assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { importance: 1.5 })), "invalid_draft")
+          assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { tags: ["\n"] })), "invalid_draft")
+        })
+    )
 
     law(
-      "clear and prune remove only what they select in their namespace and of their viewer",
+      "clear and prune remove only selected entries, only in their namespace and only those of their viewer",
       (memory, store) =>
         Effect.gen(function*() {
           const other = yield* inNamespace("other", store)
@@ -174,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "ignores a record whose data names another namespace or key, until the key is set again",
+      "a record whose data contains another namespace or key is no entry until the key is set again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)
@@ -202,7 +205,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "leaves one record with the last value of concurrent writers of a key",
+      "concurrent writers of a key leave one record with the last value",
       (memory, store) =>
         Effect.gen(function*() {
           const values = Array.from({ length: 20 }, (_, n) => n)
@@ -218,7 +221,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "separates keys by user, tenant and session",
+      "keys of different users, tenants and sessions are different keys",
       (memory) =>
         Effect.gen(function*() {
           const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
@@ -247,7 +250,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "batchWrite writes all entries or none, and the later of two equal keys counts",
+      "batchWrite writes all entries or none; of two entries with equal keys, the later is written",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, [])
@@ -285,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "accepts every string of the Big List of Naughty Strings and 100 KB as key or value, and keeps keys apart",
+      "every string of the Big List of Naughty Strings and 100 KB are accepted as key or value, and no two keys coincide",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)
@@ -310,7 +313,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("returns more entries than a page of the store holds", (memory) =>
+    law("entries returns more entries than a page of the store has", (memory) =>
       Effect.gen(function*() {
         yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
         assert.strictEqual(yield* memory.size(ada), 1_100)
@@ -320,7 +323,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     it.effect.prop(
-      "answers random actions like a Map",
+      "random actions have the same results as on a Map",
       [FastCheck.array(action, { maxLength: 25 })],
       ([actions]) =>
         Effect.gen(function*() {
@@ -371,7 +374,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("KeyValueMemory", () => {
-  it.effect("prune keeps an entry that is written at the same time", () =>
+  it.effect("prune keeps an entry that is written while it runs", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* inNamespace("settings", store)
@@ -393,7 +396,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("provides the platform's KeyValueStore for one viewer, and copies entries from another one", () =>
+  it.effect("layerKeyValueStore provides the platform's KeyValueStore for one viewer, and copyKeyValueStore copies from one", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore

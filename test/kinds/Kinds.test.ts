@@ -292,7 +292,7 @@ const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect
 
 describe("every kind", () => {
   law(
-    "returns every text as it was written",
+    "every text is returned as it was written",
     (store) =>
       each(store, (kind, name) =>
         Effect.forEach(texts, (text, n) =>
@@ -303,7 +303,7 @@ describe("every kind", () => {
           })))
   )
 
-  law("answers another viewer as if it were empty, and lets it change nothing", (store) =>
+  law("another viewer sees no record and can change none", (store) =>
     Effect.gen(function*() {
       yield* each(store, (kind, name) => kind.write(one, id(name)))
       const dump = Effect.map(store.list(system, all), ({ items }) => items)
@@ -337,7 +337,7 @@ describe("every kind", () => {
     }))
 
   law(
-    "answers as if it were empty once all of its records have expired",
+    "answers are those of an empty store once all records have expired",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -355,7 +355,7 @@ describe("every kind", () => {
       })
   )
 
-  it.scoped("answers the same after a restart", () =>
+  it.scoped("answers are the same after a restart", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = (store: typeof MemoryStore.Service) =>

@@ -15,7 +15,7 @@ const titles = (all: ReadonlyArray<{ readonly data: KnowledgeVault.VaultEntry }>
 
 onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.layer, (law) => {
   law(
-    "names a record by its title, and finds it by category, importance and words",
+    "the title of a record is its summary, and a record is found by category, importance and words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo", "decision", { importance: 1, body: "One place for all." })
@@ -49,7 +49,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "hides an expired record everywhere, and refuses an expiresAt that is past",
+    "an expired record is hidden everywhere, and an expiresAt in the past is refused",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -72,7 +72,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
     }))
 
   law(
-    "neither finds nor archives another viewer's record, and accepts any search text",
+    "another viewer's record is neither found nor archived, and any search text is accepted",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo")

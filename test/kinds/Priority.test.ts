@@ -13,7 +13,7 @@ const weights = FastCheck.record({ recency: weight, importance: weight, relevanc
 const names = ["recency", "importance", "relevance"] as const
 
 describe("AdaptiveMemory's priority", () => {
-  it("has the weights 0.4, 0.3 and 0.3 by default, and normalises given weights to a sum of 1", () => {
+  it("the weights are 0.4, 0.3 and 0.3 by default, and given weights are scaled to a sum of 1", () => {
     for (const name of names) {
       assert.closeTo(AdaptiveMemory.sharesOf()![name], AdaptiveMemory.defaultPriority[name], 1e-12)
     }
@@ -27,7 +27,7 @@ describe("AdaptiveMemory's priority", () => {
     assert.isUndefined(AdaptiveMemory.sharesOf({ recency: 0, importance: 0, relevance: 0 }))
   })
 
-  it("lies in 0..1 and never falls when a component rises", () => {
+  it("the priority lies in 0..1 and never falls when a component rises", () => {
     FastCheck.assert(
       FastCheck.property(weights, components, components, (weights, a, b) => {
         const shares = AdaptiveMemory.sharesOf(weights)
@@ -44,7 +44,7 @@ describe("AdaptiveMemory's priority", () => {
     )
   })
 
-  it("halves recency with each half-life down to 0.1, with 1 for the future", () => {
+  it("recency halves with each half-life down to 0.1, and is 1 for a time in the future", () => {
     const day = AdaptiveMemory.defaultHalfLife
     const old = record("a", { createdAt: 0 })
     const at = (now: number, accessedAt?: number) => AdaptiveMemory.recencyAt(old, { accessedAt, halfLife: day, now })
@@ -64,7 +64,7 @@ describe("AdaptiveMemory's priority", () => {
     )
   })
 
-  it("takes for relevance the share of the text's terms that the record has, and 0.5 without terms", () => {
+  it("relevance is the share of the text's terms that the record has, and 0.5 for a text without terms", () => {
     const { index, query } = Analyzer.make()
     const tea = record("tea", { summary: "Green tea", body: "from Japan", tags: ["drink"] })
     const relevance = (text: string) => AdaptiveMemory.coverageBy(new Set(query(text)), index)(tea)

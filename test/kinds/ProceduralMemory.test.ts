@@ -24,7 +24,7 @@ const find = (memory: ProceduralMemory.Service, context: string) =>
 
 onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMemory.layer, (law) => {
   law(
-    "names a procedure by its name, and refuses more than 100 steps or more successes than executions",
+    "the name is the summary; more than 100 steps, and more successes than executions, are refused",
     (memory, db) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* store(memory, "deploy")).record.summary, "deploy")
@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures returns procedures with a trigger in the context, ignoring case, most successful first",
+    "findProcedures returns procedures with a trigger in the context, regardless of case, highest success rate first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])
@@ -67,7 +67,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures considers more procedures than a page of the store holds",
+    "findProcedures considers more procedures than a page of the store has",
     (memory, db) =>
       Effect.gen(function*() {
         const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
@@ -103,7 +103,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
 })
 
 describe("ProceduralMemory", () => {
-  it.effect.prop("successRate is that of counting successes and executions", [
+  it.effect.prop("successRate is the share of successes among the executions", [
     FastCheck.array(FastCheck.boolean(), { maxLength: 30 })
   ], ([outcomes]) =>
     Effect.gen(function*() {

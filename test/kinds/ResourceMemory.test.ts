@@ -12,7 +12,7 @@ const locations = (all: ReadonlyArray<{ readonly data: ResourceMemory.Resource }
 
 onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.layer, (law) => {
   law(
-    "names a resource by its location, with importance 0.25, and finds it by type, part of the location and words",
+    "the location is the summary, the importance is 0.25, and a resource is found by type, part of the location and words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "docs/guide.md", { size: 10, mimeType: "text/markdown" })
@@ -35,14 +35,14 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
       })
   )
 
-  law("finds all resources, however many", (memory) =>
+  law("all resources are found, however many", (memory) =>
     Effect.gen(function*() {
       for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
       assert.lengthOf(yield* memory.findByType(ada, "file"), 30)
       assert.lengthOf(yield* memory.findByLocation(ada, "file"), 30)
     }))
 
-  law("touch counts a use without a revision", (memory, db) =>
+  law("touch counts a use, and makes no new revision", (memory, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, "a")
       yield* TestClock.adjust(50)
@@ -53,7 +53,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
     }))
 
   law(
-    "hides another viewer's resources, refuses a blank location, and accepts any search text",
+    "another viewer's resources are hidden, a blank location is refused, and any search text is accepted",
     (memory) =>
       Effect.gen(function*() {
         yield* store(memory, "a")

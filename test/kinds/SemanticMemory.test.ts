@@ -22,7 +22,7 @@ const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => 
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
   law(
-    "names a fact by subject, predicate and object, finds it by them, and stores an equal fact once",
+    "the triple is the summary of a fact, a fact is found by its parts, and an equal fact is stored once",
     (memory) =>
       Effect.gen(function*() {
         const { data, record } = yield* store(memory, ["Ada", "drinks", "tea"], { body: "She never has coffee." })
@@ -39,7 +39,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law("returns all facts of a subject or domain, newest first", (memory) =>
+  law("all facts about a subject or of a domain are returned, newest first", (memory) =>
     Effect.gen(function*() {
       for (let n = 0; n < 45; n++) yield* store(memory, ["Ada", "has", `${n}`], { domain: n % 2 ? "odd" : "even" })
       yield* store(memory, ["ada", "is", "another"])
@@ -50,7 +50,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
     }))
 
   law(
-    "invalidateFact ends a fact now, and leaves the end of a fact that has already ended",
+    "invalidateFact ends a fact now, and does not change the end of a fact that has ended",
     (memory, db) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -73,7 +73,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law("ignores another viewer's facts, and records that are no facts", (memory, db) =>
+  law("another viewer's facts, and records that are no facts, are ignored", (memory, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })
       const sentence = yield* put(db, draft("Ada drinks tea", { kind: "semantic" }))
@@ -89,7 +89,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       assert.isUndefined((yield* get(db, ada, sentence.id))?.invalidAt)
     }))
 
-  law("invalidateFact keeps the end that another writer sets at the same time", (_, db) =>
+  law("invalidateFact keeps the end that another writer sets while it runs", (_, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(yield* over(db), ["Ada", "lives in", "Bern"])
       yield* TestClock.setTime(1_000)
@@ -106,7 +106,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
     }))
 
   law(
-    "accepts any search text, and every string of the Big List of Naughty Strings as subject and domain",
+    "any search text is accepted, and every string of the Big List of Naughty Strings as subject and domain",
     (memory) =>
       Effect.gen(function*() {
         for (const text of hostile) yield* memory.searchFacts(ada, text)

@@ -29,7 +29,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "start loads learnings of earlier sessions with confidence 0.5 or more, most confident first, then newest",
+      "start loads learnings of earlier sessions of confidence 0.5 or more, most confident first, then newest",
       (sessions) =>
         Effect.gen(function*() {
           yield* Effect.scoped(Effect.gen(function*() {
@@ -86,7 +86,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent sessions find each other's learnings, and two with one id are one session",
+      "concurrent sessions find each other's learnings, and two with one id share theirs",
       (sessions, store) =>
         Effect.gen(function*() {
           const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
@@ -104,7 +104,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "closing the scope ends the session: it refuses records and keeps those it has",
+      "closing the scope ends the session: further recordings fail, and stored learnings stay",
       (sessions, store) =>
         Effect.gen(function*() {
           const scope = yield* Scope.make()
@@ -122,7 +122,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "keeps issue, challenges and duration of a task and the files of an error, and finds them",
+      "issue, challenges and duration of a task and the files of an error are stored and found",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -156,7 +156,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "ends once for two concurrent ends, and has no negative duration if the clock was set back",
+      "one of two concurrent calls of end succeeds, and the duration is not negative if the clock was set back",
       (sessions) =>
         Effect.gen(function*() {
           yield* TestClock.adjust("1 hour")
@@ -173,7 +173,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "refuses blank texts, and challenges that are no texts",
+      "blank texts, and challenges that are no texts, are refused",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -186,7 +186,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "end with a summary stores the duration, and the session then refuses records",
+      "end with a summary stores the duration, and further recordings fail",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -232,25 +232,28 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         }
       }))
 
-    law("refuses an invalid learning or session id and writes nothing", (sessions, store) =>
-      Effect.gen(function*() {
-        const session = yield* sessions.start(ada, "s1")
-        for (const text of ["", " \n\t"]) {
-          assert.strictEqual(yield* reason(session.recordLearning(text, { context: "x" })), "invalid_draft")
-          assert.strictEqual(yield* reason(session.recordTask(text)), "invalid_draft")
-          assert.strictEqual(yield* reason(session.recordError(text, "x")), "invalid_draft")
-          assert.strictEqual(yield* reason(session.recordError("x", text)), "invalid_draft")
-        }
-        for (const confidence of [-0.1, 1.1, NaN]) {
-          assert.strictEqual(yield* reason(session.recordLearning("x", { confidence })), "invalid_draft")
-        }
-        assert.isEmpty((yield* store.list(system, {})).items)
-        assert.strictEqual(yield* reason(sessions.start(ada, "..")), "path_escape")
-        assert.strictEqual(yield* reason(sessions.start(ada, "")), "invalid_scope")
-      }))
+    law(
+      "an invalid learning or session id is refused, and nothing is written",
+      (sessions, store) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "s1")
+          for (const text of ["", " \n\t"]) {
+            assert.strictEqual(yield* reason(session.recordLearning(text, { context: "x" })), "invalid_draft")
+            assert.strictEqual(yield* reason(session.recordTask(text)), "invalid_draft")
+            assert.strictEqual(yield* reason(session.recordError(text, "x")), "invalid_draft")
+            assert.strictEqual(yield* reason(session.recordError("x", text)), "invalid_draft")
+          }
+          for (const confidence of [-0.1, 1.1, NaN]) {
+            assert.strictEqual(yield* reason(session.recordLearning("x", { confidence })), "invalid_draft")
+          }
+          assert.isEmpty((yield* store.list(system, {})).items)
+          assert.strictEqual(yield* reason(sessions.start(ada, "..")), "path_escape")
+          assert.strictEqual(yield* reason(sessions.start(ada, "")), "invalid_scope")
+        })
+    )
 
     law(
-      "shows a viewer its own sessions, and none of another or narrower scope",
+      "a viewer sees its own sessions, and none of another or narrower scope",
       (sessions, store) =>
         Effect.gen(function*() {
           const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
@@ -285,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "shows a viewer without ids no session",
+      "a viewer without ids sees no session",
       (sessions, store) =>
         Effect.gen(function*() {
           const nobody = Viewer.make({})
@@ -313,7 +316,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "accepts every string of the Big List of Naughty Strings as a learning and a query",
+      "every string of the Big List of Naughty Strings is accepted as a learning and a query",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -334,7 +337,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("SessionMemory", () => {
-  it.scoped("keeps the last 500 learnings and 200 errors of a session, however often it is resumed", () =>
+  it.scoped("the last 500 learnings and 200 errors of a session stay stored, however often it is resumed", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const count = (type: string) =>
@@ -367,7 +370,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("keeps 200 errors together in two sessions with one id, and none of a narrower session is lost", () =>
+  it.scoped("two sessions with one id keep 200 errors together, and none of a narrower session is lost", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "names an episode by its action, dates it now by default, and gives a failure higher importance",
+    "the action is the summary, the time is now by default, and a failure has higher importance",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -49,7 +49,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("queryEpisodes returns the latest first, and filters before the limit", (memory) =>
+  law("queryEpisodes returns the latest first, and its filter precedes the limit", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       const query = (query: TaskMemory.EpisodeQuery) => Effect.map(memory.queryEpisodes(ada, query), actions)
@@ -78,7 +78,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "queryEpisodes changes neither the store's order nor later answers",
+    "queryEpisodes changes neither the store's order nor the results of later calls",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -91,7 +91,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "getSimilarEpisodes finds tasks that share words, with scores of 0..1, for any text",
+    "getSimilarEpisodes finds tasks that have words in common with any text, with scores of 0..1",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -118,7 +118,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "ignores other episodes and other viewers' tasks, which do not use up the limit",
+    "other episodes and other viewers' tasks are ignored, and do not count for the limit",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)

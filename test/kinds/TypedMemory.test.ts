@@ -37,7 +37,7 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("TypedMemory", () => {
-  law("decodes data in its results and stores it as JSON", (recipes, store) =>
+  law("data is decoded in results and stored as JSON", (recipes, store) =>
     Effect.gen(function*() {
       const { data, record } = yield* recipes.put(ada, soup)
       assert.deepStrictEqual(data, soup.data)
@@ -48,7 +48,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "searches, lists and gets its own kind only, and treats other records as absent",
+    "search, list and get return records of the kind only, and other records count as absent",
     (recipes, store) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -93,27 +93,33 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("fails with corrupt and the record's id if stored data does not decode", (_, store) =>
-    Effect.gen(function*() {
-      const Dish = MemoryKind.make({ name: "dish" })
-      const Strict = MemoryKind.make({ name: "dish", schema: Schema.Struct({ serves: Schema.Int }) })
-      const provide = Effect.provideService(MemoryStore.MemoryStore, store)
-      const { record } = yield* (yield* provide(TypedMemory.make(Dish))).put(ada, { ...soup, data: { serves: "four" } })
-      const dishes = yield* provide(TypedMemory.make(Strict))
-      for (
-        const self of [
-          dishes.get(ada, record.id),
-          dishes.list(ada),
-          dishes.search(ada, { text: "soup" }),
-          dishes.modify(ada, record.id, (data) => data)
-        ]
-      ) {
-        const error = yield* Effect.flip<unknown, MemoryError.MemoryError, never>(self)
-        assert.deepInclude(error, { reason: "corrupt", id: record.id, detail: { location: record.id } })
-      }
-    }))
+  law(
+    "stored data that does not decode fails with corrupt and the id of the record",
+    (_, store) =>
+      Effect.gen(function*() {
+        const Dish = MemoryKind.make({ name: "dish" })
+        const Strict = MemoryKind.make({ name: "dish", schema: Schema.Struct({ serves: Schema.Int }) })
+        const provide = Effect.provideService(MemoryStore.MemoryStore, store)
+        const { record } = yield* (yield* provide(TypedMemory.make(Dish))).put(ada, {
+          ...soup,
+          data: { serves: "four" }
+        })
+        const dishes = yield* provide(TypedMemory.make(Strict))
+        for (
+          const self of [
+            dishes.get(ada, record.id),
+            dishes.list(ada),
+            dishes.search(ada, { text: "soup" }),
+            dishes.modify(ada, record.id, (data) => data)
+          ]
+        ) {
+          const error = yield* Effect.flip<unknown, MemoryError.MemoryError, never>(self)
+          assert.deepInclude(error, { reason: "corrupt", id: record.id, detail: { location: record.id } })
+        }
+      })
+  )
 
-  law("drops optional fields that are undefined at any depth", (_, store) =>
+  law("optional fields that are undefined are dropped at any depth", (_, store) =>
     Effect.gen(function*() {
       const Optional = Schema.optional(Schema.Struct({ b: Schema.optional(Schema.Int) }))
       const Trip = MemoryKind.make({
@@ -127,7 +133,7 @@ describe("TypedMemory", () => {
       assert.deepStrictEqual(after.record.data, { a: {}, all: [] })
     }))
 
-  law("keeps fields of data that the Schema does not name", (recipes, store) =>
+  law("fields of data that the Schema does not name are kept", (recipes, store) =>
     Effect.gen(function*() {
       const [put] = yield* store.put(ada, [{
         scope,
@@ -154,16 +160,19 @@ describe("TypedMemory", () => {
       assert.strictEqual(after.record.revision, 41)
     }))
 
-  law("update respects ifRevision, and leaves fields that it does not name", (recipes) =>
-    Effect.gen(function*() {
-      const { record } = yield* recipes.put(ada, soup)
-      const { data } = yield* recipes.update(ada, record.id, { body: "Pea soup" }, { ifRevision: 1 })
-      assert.deepStrictEqual(data, soup.data)
-      const error = yield* Effect.flip(recipes.update(ada, record.id, { body: "x" }, { ifRevision: 1 }))
-      assert.deepInclude(error, { reason: "conflict", detail: { expected: 1, actual: 2 } })
-    }))
+  law(
+    "update respects ifRevision, and does not change fields that are not in the patch",
+    (recipes) =>
+      Effect.gen(function*() {
+        const { record } = yield* recipes.put(ada, soup)
+        const { data } = yield* recipes.update(ada, record.id, { body: "Pea soup" }, { ifRevision: 1 })
+        assert.deepStrictEqual(data, soup.data)
+        const error = yield* Effect.flip(recipes.update(ada, record.id, { body: "x" }, { ifRevision: 1 }))
+        assert.deepInclude(error, { reason: "conflict", detail: { expected: 1, actual: 2 } })
+      })
+  )
 
-  law("treats another viewer's record as absent", (recipes) =>
+  law("another viewer's record counts as absent", (recipes) =>
     Effect.gen(function*() {
       const { record } = yield* recipes.put(ada, soup)
       assert.deepStrictEqual(yield* recipes.get(bob, record.id), Option.none())

@@ -63,7 +63,7 @@ const isFailure = (answer: string, read: Either.Either<unknown, MemoryError>) =>
 
 describe("readFacts", () => {
   it.each(nonsense.map((answer) => [answer.slice(0, 60), answer]))(
-    "takes %j for a failure of the model",
+    "the answer %j is a failure of the model",
     (_, answer) => isFailure(answer, readFacts(answer))
   )
 
@@ -73,7 +73,10 @@ describe("readFacts", () => {
     "```json\n{\"facts\": []}\n```",
     "<think>Nothing lasting.</think>\nThere is nothing to keep: {\"facts\": []}",
     "{\"facts\": [], \"note\": \"cut he"
-  ])("reads %j as an answer without facts", (answer) => assert.deepStrictEqual(readFacts(answer), Either.right([])))
+  ])(
+    "the answer %j says that there are no facts",
+    (answer) => assert.deepStrictEqual(readFacts(answer), Either.right([]))
+  )
 
   it.each([
     ["{\"facts\": {\"text\": \"a\"}}", ["a"]],
@@ -83,15 +86,15 @@ describe("readFacts", () => {
     ["{\"facts\": [\"a\", {\"text\": \"b\"}, {\"te", ["a", "b"]],
     [`{"facts": ["${"x".repeat(65_537)}", "y"]}`, ["y"]]
   ])(
-    "finds the facts in %j",
+    "the facts in %j are found",
     (answer, texts) =>
       assert.deepStrictEqual(Either.map(readFacts(answer), (all) => all.map(({ text }) => text)), Either.right(texts))
   )
 
-  it("does not read a lone object as a fact, since it may be an error", () =>
+  it("a single object outside of a list is no fact, since it may be an error", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
-  it("finds every fact that parseFacts finds", () => {
+  it("every fact that parseFacts finds is found", () => {
     FastCheck.assert(
       FastCheck.property(answers("facts"), (answer) => {
         const parsed = parseFacts(answer)
@@ -105,7 +108,7 @@ describe("readFacts", () => {
 
 describe("readDecision", () => {
   it.each(nonsense.map((answer) => [answer.slice(0, 60), answer]))(
-    "takes %j for a failure of the model",
+    "the answer %j is a failure of the model",
     (_, answer) => isFailure(answer, readDecision(answer, 2))
   )
   it.each([
@@ -117,7 +120,7 @@ describe("readDecision", () => {
     facts("a"),
     facts()
   ])(
-    "reads %j as a failure of the model, though it resembles an answer",
+    "the answer %j is a failure of the model, although it resembles a decision",
     (answer) => isFailure(answer, readDecision(answer, 2))
   )
 
@@ -129,7 +132,7 @@ describe("readDecision", () => {
     memory(null, { event: "UPDATE", id: "f3", text: "a" }),
     "{\"event\": \"DELETE\", \"id\": 7}"
   ])(
-    "reads %j as a decision to do nothing",
+    "the answer %j is a decision to do nothing",
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([]))
   )
 
@@ -139,11 +142,11 @@ describe("readDecision", () => {
     "{\"memory\": {\"event\": \"ADD\", \"text\": \"a\"}} [0]",
     "[null, {\"event\": \"ADD\", \"text\": \"a\"}, {\"eve"
   ])(
-    "finds the decision in %j",
+    "the decision in %j is found",
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([{ event: "ADD", text: "a" }]))
   )
 
-  it("finds every decision that parseDecision finds", () => {
+  it("every decision that parseDecision finds is found", () => {
     FastCheck.assert(
       FastCheck.property(answers("memory"), (answer) => {
         const parsed = parseDecision(answer, 2)
@@ -187,7 +190,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
     ["the facts", [nonsense[2]!]],
     ["the decision", [facts("Ada moved to Porto"), nonsense[2]!]]
   ])(
-    "changes nothing if %s are an apology, and succeeds when it is called again",
+    "the store is unchanged after an apology in place of %s, and a second call succeeds",
     ([, script]) =>
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
@@ -203,7 +206,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
       }).pipe(within([...script, facts("Ada moved to Porto"), memory({ event: "ADD", text: "Ada moved to Porto" })]))
   )
 
-  it.effect("never quotes the answer in its error, since it may quote the conversation", () =>
+  it.effect("the error never quotes the answer, since that may quote the conversation", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const failures = [
@@ -215,7 +218,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
 })
 
 describe("an Outbox with an unusable answer of the model", () => {
-  it.effect("extracts the turn again and remembers it once", () =>
+  it.effect("the turn is extracted again and remembered once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)
@@ -330,10 +333,10 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("fails and changes nothing, or applies a whole plan", () => run(7, times(400, 1_600)))
+  it.effect("the call fails and changes nothing, or a whole plan is applied", () => run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "fails and changes nothing, or applies a whole plan, on the store %s",
+    "the call fails and changes nothing, or a whole plan is applied, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

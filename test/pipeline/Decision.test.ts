@@ -90,7 +90,7 @@ const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
 }, { requiredKeys: ["event"] })
 
 describe("nearest", () => {
-  it("finds the text that comparing every text with every other finds", () => {
+  it("the result is that of comparing every text with every other", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(fact, { maxLength: 12 }),
@@ -109,7 +109,7 @@ describe("nearest", () => {
 })
 
 describe("attribute", () => {
-  it("gives each decision the fact that comparing every text with every other gives it", () => {
+  it("each decision has the fact that comparing every text with every other yields", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),
@@ -127,7 +127,7 @@ describe("attribute", () => {
     )
   })
 
-  it("splits each text into words a number of times that does not grow with the number of facts", () => {
+  it("the number of times that a text is split into words does not grow with the number of facts", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

@@ -44,7 +44,7 @@ for (const [name, layer] of Object.entries(stores)) {
 
   describe(`ids that MemoryPipeline derives (${name})`, () => {
     test(
-      "may be taken by another viewer: the turns are remembered nevertheless, and only once",
+      "the id of a turn may belong to another viewer's record: the turns are remembered nevertheless, and once",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "may be taken by another viewer: a record is superseded by a successor with another id",
+      "the id of a successor may belong to another viewer's record: the successor has another id",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

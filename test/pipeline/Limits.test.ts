@@ -48,7 +48,7 @@ const bodies = ({ applied }: MemoryPipeline.Receipt) => applied.map(({ record })
 
 describe("maxFacts", () => {
   it.effect.each(Object.entries(stores))(
-    "keeps the first 64 facts by default, and the receipt counts the others, on %s",
+    "the first 64 facts are kept by default, and the receipt counts the others, on %s",
     ([, store]) =>
       Effect.gen(function*() {
         const { remember } = yield* pipeline
@@ -63,7 +63,7 @@ describe("maxFacts", () => {
       }).pipe(within(model(texts(100)), store))
   )
 
-  it.effect("limits the facts of customExtract, too", () =>
+  it.effect("the facts of customExtract are limited, too", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, {
@@ -75,7 +75,7 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("must be 1 to 256, else the call fails before the model is asked", () =>
+  it.effect("a value outside of 1 to 256 fails before the model is asked", () =>
     Effect.gen(function*() {
       const { plan, remember } = yield* pipeline
       for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
@@ -86,7 +86,7 @@ describe("maxFacts", () => {
       assert.isUndefined(receipt.leftOut)
     }).pipe(within(model(texts(100)))))
 
-  it.effect("limits the records that a decision adds, whatever the facts were", () =>
+  it.effect("the number of records that decisions add is limited, whatever the facts were", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
@@ -96,7 +96,7 @@ describe("maxFacts", () => {
 })
 
 describe("the facts of one extraction", () => {
-  it.effect("are limited to the first that have 262,144 characters together", () =>
+  it.effect("the facts are limited to the first that together have 262,144 characters", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const receipt = yield* plan(ada, turns, {
@@ -116,7 +116,7 @@ describe("the related memories shown to the model in one extraction", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("are at most 1,000, of which at most 128 are changed", () => {
+  it.effect("the number of memories is at most 1,000, of which at most 128 are changed", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -132,7 +132,7 @@ describe("the related memories shown to the model in one extraction", () => {
     })))
   })
 
-  it.effect("have at most 262,144 characters together, the best of each fact before the second best of any", () => {
+  it.effect("the memories together have at most 262,144 characters, the best of each fact before the second best of any", () => {
     const shown: Array<string> = []
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -157,12 +157,12 @@ describe("the conversation shown to the model in one extraction", () => {
     return { leftOut, lengths: turns.map(({ content }) => content.length) }
   }
 
-  it("is unchanged up to 262,144 characters", () => {
+  it("the conversation is unchanged up to 262,144 characters", () => {
     const messages = [Message.user("a".repeat(262_143)), Message.user("b")]
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("is shortened beyond that at the ends of its longest turns, all to one length", () => {
+  it("a longer conversation is cut at the ends of its longest turns, all to one length", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {
@@ -171,19 +171,19 @@ describe("the conversation shown to the model in one extraction", () => {
     })
   })
 
-  it("is cut to its last 4,096 turns", () => {
+  it("the last 4,096 turns are shown", () => {
     const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
     const { leftOut, turns } = fitConversation(messages)
     assert.strictEqual(turns[0]?.content, "904")
     assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
   })
 
-  it("is not cut inside a surrogate pair", () => {
+  it("no turn is cut inside a surrogate pair", () => {
     const [turn] = fitConversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
     assert.isTrue(turn?.content.isWellFormed())
   })
 
-  it.effect("appears in the prompt as cut, and the receipt counts the characters left out", () => {
+  it.effect("the prompt contains the cut conversation, and the receipt counts the characters left out", () => {
     const lengths: Array<number> = []
     return Effect.gen(function*() {
       const { remember } = yield* pipeline

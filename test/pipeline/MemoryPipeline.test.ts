@@ -157,7 +157,7 @@ const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryPipeline.remember", () => {
-  it.effect("stores a new fact as a record of the scope, with origin pipeline and a derived summary", () =>
+  it.effect("a new fact is stored as a record of the scope, with origin pipeline and a derived summary", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(5_000)
       const { pipeline } = yield* both
@@ -185,7 +185,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("stores facts and turns with origin import if the option says so", () =>
+  it.effect("facts and turns are stored with origin import if the option says so", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -197,7 +197,7 @@ describe("MemoryPipeline.remember", () => {
       )
     }).pipe(within({ script: add("Ada moved to Porto") })))
 
-  it.effect("keeps the kind of a fact, unless that kind needs more data than a sentence", () =>
+  it.effect("the kind of a fact is kept, unless that kind needs more data than a sentence", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope, kind: "project" })
@@ -219,7 +219,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("changes nothing for a fact that is stored already, whether or not the model saw that record", () =>
+  it.effect("a fact that is already stored changes nothing, whether or not the model was shown its record", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
@@ -244,7 +244,7 @@ describe("MemoryPipeline.remember", () => {
     [50, "episodic"],
     [50, "own"]
   ])(
-    "%i identical ones at once make one %s record, which can be said again once it is closed",
+    "%i identical concurrent calls make one %s record, and another one after that record was closed",
     ([n, kind]) =>
       Effect.gen(function*() {
         const { pipeline, store } = yield* both
@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("plans once per call when concurrent calls add one fact, which the store deduplicates", () => {
+  it.effect("concurrent calls that add one fact, which the store deduplicates, plan once each", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -278,7 +278,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("makes one successor for 50 concurrent identical contradictions", () =>
+  it.effect("50 concurrent identical contradictions make one successor", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -298,7 +298,7 @@ describe("MemoryPipeline.remember", () => {
       )
     })))
 
-  it.effect("updates a record in place, and search finds it by its new words", () =>
+  it.effect("an update changes the record itself, and search finds the record by its new words", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -315,7 +315,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("closes a contradicted record, which stays readable with asOf, and adds the new one", () =>
+  it.effect("a contradicted record is closed and stays readable with asOf, and the new one is added", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -337,7 +337,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("shows the model the newest memories, too, so that it can contradict one that shares no word", () =>
+  it.effect("the newest memories are shown to the model, too, so that it can contradict one that has no word in common", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Drinks tea")
@@ -350,7 +350,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("adds the fact if the model only deletes the memory that it contradicts", () =>
+  it.effect("the fact is added if the model only deletes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -372,7 +372,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("changes nothing for ids that the model was not shown", () =>
+  it.effect("ids that were not in the prompt change nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -389,7 +389,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("asks the model for a decision even without related memories, but not without facts", () => {
+  it.effect("the model is asked for a decision even without related memories, but not without facts", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -424,7 +424,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("keeps tags, links, metadata and validAt of a fact from customExtract", () =>
+  it.effect("tags, links, metadata and validAt of a fact from customExtract are stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -442,7 +442,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepInclude((yield* everything).find(({ body }) => body === text), said)
     }).pipe(within({ script: [memory({ event: "ADD", text: "Ada lives in Porto" })] })))
 
-  it.effect("adds tags, links and metadata of a fact to the memory that it updates", () =>
+  it.effect("tags, links and metadata of a fact are added to those of the memory that it updates", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const [first, second] = [yield* put("Lisbon"), yield* put("Porto")]
@@ -475,7 +475,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("ignores tags, links, metadata and validAt in a model's answer", () =>
+  it.effect("tags, links, metadata and validAt in a model's answer are ignored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -489,7 +489,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("refuses a fact from customExtract that breaks its Schema, and writes nothing", () =>
+  it.effect("a fact from customExtract that violates its Schema is refused, and nothing is written", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (
@@ -504,7 +504,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* everything, [])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("refuses a fact whose metadata has a key reserved for turns, and names the key", () =>
+  it.effect("a fact whose metadata has a key reserved for turns is refused, and the error names the key", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
@@ -513,7 +513,7 @@ describe("MemoryPipeline.remember", () => {
       assert.include(error.message, "metadata.turn")
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("treats a string from customExtract as a fact, and drops values that are neither strings nor objects", () =>
+  it.effect("a string from customExtract is a fact, and values that are neither strings nor objects are dropped", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
@@ -522,7 +522,7 @@ describe("MemoryPipeline.remember", () => {
       assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("counts the facts from customExtract beyond maxFacts, and does not validate them", () =>
+  it.effect("facts from customExtract beyond maxFacts are counted, and not validated", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const facts = [{ text: "a" }, { text: "a" }, { text: "b" }, { text: "c", tags: [""] }, { text: "d" }]
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("stores a fact that becomes valid later once, however often it is extracted", () =>
+  it.effect("a fact that becomes valid later is stored once, however often it is extracted", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -582,7 +582,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), [known.body])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("MemoryPipeline.remember with a model lets it decide about the facts from customExtract", () =>
+  it.effect("MemoryPipeline.remember with a model asks the model what to do with the facts from customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { applied } = yield* pipeline.remember(ada, turns, {
@@ -592,7 +592,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(applied, [])
     }).pipe(within({ script: [memory({ event: "NOOP" })] })))
 
-  it.effect("does not show the model tool messages, system messages and injected memory", () => {
+  it.effect("tool messages, system messages and injected memory are not shown to the model", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("fails with invalid_scope for a scope that the viewer does not see, and asks no model", () =>
+  it.effect("a scope that the viewer does not see fails with invalid_scope, and the model is not asked", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -625,7 +625,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("gives the same records for the same calls", () => {
+  it.effect("the same calls make the same records", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -669,7 +669,7 @@ describe("the related memories that remember shows to the model", () => {
     }))
   }
 
-  it.effect("are those of exactly the scope that is written", () =>
+  it.effect("all of them are of exactly the scope to write", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
         put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
@@ -685,7 +685,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("are neither more trusted than the new fact nor instructions, however many of those match", () =>
+  it.effect("none of them is more trusted than the new fact, and none is an instruction, however many of those match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -698,7 +698,7 @@ describe("the related memories that remember shows to the model", () => {
       ])
     }))
 
-  it.effect("are five for each fact by default, or topK; topK 0 is refused", () =>
+  it.effect("the number for each fact is five by default, or topK; topK 0 is refused", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -706,7 +706,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("are filled up with the newest memories to five in all", () =>
+  it.effect("the newest memories are added until there are five in all", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -717,7 +717,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
     }))
 
-  it.effect("are searched among the best thousand only", () =>
+  it.effect("only the best thousand matches are searched", () =>
     Effect.gen(function*() {
       const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
         store.put(
@@ -727,7 +727,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [])
     }))
 
-  it.effect("do not include stored turns, nor records of kinds with data", () =>
+  it.effect("stored turns, and records of kinds with data, are not among them", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -741,7 +741,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
-  it.effect("are live and not closed, for System, too", () =>
+  it.effect("closed and expired records are not among them, for System, too", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
@@ -754,7 +754,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("are not closed by the words of a guest or a tool if they are more trusted", () =>
+  it.effect("more trusted ones are not closed by the words of a guest or a tool", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -774,7 +774,7 @@ describe("the related memories that remember shows to the model", () => {
 })
 
 describe("a fact in remember that equals an existing record", () => {
-  it.effect("adds no record, and the existing one supersedes the contradicted memory, whoever wrote it", () =>
+  it.effect("no record is added, and the existing one supersedes the contradicted memory, whoever wrote it", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -792,7 +792,7 @@ describe("a fact in remember that equals an existing record", () => {
       ]
     })))
 
-  it.effect("is stored again if the existing record was forgotten before the plan is applied", () =>
+  it.effect("the fact is stored again if the existing record was forgotten before the plan is applied", () =>
     Effect.gen(function*() {
       const model = yield* latched((prompt: Completion.Prompt) =>
         prompt.user.startsWith("EXISTING:")
@@ -816,7 +816,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("stores each turn unchanged, and calls neither model nor Embedder", () => {
+  it.effect("each turn is stored unchanged, and neither model nor Embedder is called", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -840,7 +840,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
-  it.effect("stores the same turns once, and does not overwrite an edited one", () =>
+  it.effect("the same turns are stored once, and an edited one is not overwritten", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
@@ -856,7 +856,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(plan.mutations, [])
     }).pipe(within(none)))
 
-  it.effect("stores turns of another session or scope, and turns without a sequence number, again", () =>
+  it.effect("turns of another session or scope, and turns without a sequence number, are stored again", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const narrow = Viewer.make({ userId: "ada", sessionId: "x" })
@@ -868,7 +868,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 10)
     }).pipe(within(none)))
 
-  it.effect("stores each turn once for concurrent calls with overlapping windows", () =>
+  it.effect("each turn is stored once by concurrent calls with overlapping windows", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const all = Array.from({ length: 12 }, (_, i) => Message.user(`turn ${i}`))
@@ -880,7 +880,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("does not repeat a call to a store that fails", () => {
+  it.effect("a call to a store that fails is not repeated", () => {
     let asked = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -898,14 +898,14 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }))
   })
 
-  it.effect("stores a turn whose time is ahead of the clock as valid now", () =>
+  it.effect("a turn whose time is ahead of the clock is stored as valid now", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("stores without expiry for a ttl of 0 or Infinity only", () =>
+  it.effect("turns have no expiry only if ttl is 0 or Infinity", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -917,14 +917,14 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       ])
     }).pipe(within(none)))
 
-  it.effect("stores turns with trust 1 or worse, whatever trust is given", () =>
+  it.effect("turns are stored with trust 1 or less trusted, whatever trust is given", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
       assert.deepStrictEqual((yield* everything).map(({ source }) => source.trust).sort(), [1, 2])
     }).pipe(within(none)))
 
-  it.effect("stores a tool's turn with trust 3", () =>
+  it.effect("a tool's turn is stored with trust 3", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "tool", content: "42" })], raw)
@@ -933,7 +933,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
 })
 
 describe("MemoryPipeline.plan", () => {
-  it.effect("returns the mutations and changes nothing", () =>
+  it.effect("the mutations are returned, and nothing is changed", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -952,13 +952,13 @@ describe("MemoryPipeline.plan", () => {
     })))
 })
 
-describe("MemoryPipeline.remember with a model call that", () => {
+describe("MemoryPipeline.remember with a failing model call", () => {
   const down = MemoryError.make("model", { op: "complete", message: "no answer" })
 
   it.effect.each<[string, ReadonlyArray<unknown>]>([
     ["fails at once", [down]],
     ["fails in the decision", [facts("x"), down]]
-  ])("%s leaves the store unchanged", ([, script]) =>
+  ])("the store is unchanged if the call %s", ([, script]) =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -967,7 +967,7 @@ describe("MemoryPipeline.remember with a model call that", () => {
       assert.deepStrictEqual(yield* everything, before)
     }).pipe(within({ script })))
 
-  it.effect("is interrupted or times out leaves the store unchanged", () =>
+  it.effect("the store is unchanged if the call is interrupted or times out", () =>
     Effect.gen(function*() {
       const model = yield* latched(add("x"))
       yield* Effect.gen(function*() {
@@ -983,7 +983,7 @@ describe("MemoryPipeline.remember with a model call that", () => {
       }).pipe(within({ completion: model.completion }))
     }))
 
-  it.effect("has no model fails with unsupported and says what to provide", () =>
+  it.effect("the call fails with unsupported if there is no model, and says what to provide", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("makes remember plan once more with the current records", () =>
+  it.effect("remember plans once more with the current records", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("makes remember fail with conflict if it happens a second time, and stays", () => {
+  it.effect("remember fails with conflict after a second change, which is kept", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1067,7 +1067,7 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("just before apply is noticed by the store, and remember plans once more", () =>
+  it.effect("the store notices a change just before apply, and remember plans once more", () =>
     Effect.gen(function*() {
       const script = model("Ada lives in Porto", (existing) =>
         existing[0]?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }])
@@ -1103,7 +1103,7 @@ describe("a change by another writer between search and apply", () => {
 describe("vectors of remembered texts", () => {
   const keep = (text: string) => ({ purpose: "add" as const, texts: [text] })
 
-  it.effect("are computed once for a fact that is stored in its extracted words", () => {
+  it.effect("the vector of a fact that is stored in its extracted words is computed once", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1113,7 +1113,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("are computed for an update in other words, which is then found by vector and by word", () => {
+  it.effect("the vector of an update in other words is computed, and search finds the record by vector and by word", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1136,7 +1136,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("are computed once for two Unicode forms of a text", () => {
+  it.effect("one vector is computed for two Unicode forms of a text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1152,7 +1152,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("are reported as a failed leg, once, if the store cannot search by them", () =>
+  it.effect("a store that cannot search by vectors causes one failure in the receipt", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { failures } = yield* pipeline.remember(ada, turns, { scope })
@@ -1169,7 +1169,7 @@ describe("vectors of remembered texts", () => {
       })
     })))
 
-  it.effect("are used to search for related memories", () => {
+  it.effect("the vectors are used to search for related memories", () => {
     const texts: Array<ReadonlyArray<string>> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1188,7 +1188,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("are reported as a failed leg if they cannot be computed, and search by words still works", () => {
+  it.effect("vectors that cannot be computed cause a failure in the receipt, and search by words still works", () => {
     const { layer } = counted(() => true)
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1222,7 +1222,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("are computed for the other texts if the Embedder always refuses one of them", () => {
+  it.effect("the vectors of the other texts are computed if the Embedder always refuses one text", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1235,7 +1235,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ embedder: layer }))
   })
 
-  it.effect("are computed once by embedMissing if the store does not keep them", () => {
+  it.effect("embedMissing computes the vectors once if the store does not keep them", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1248,7 +1248,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("are neither computed nor reported missing without a store or Embedder for vectors", () => {
+  it.effect("vectors are neither computed nor reported missing without a store or Embedder for vectors", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1268,7 +1268,7 @@ describe("vectors of remembered texts", () => {
     })
   })
 
-  it.effect("are not computed for a query with its own embedding or with mode lexical", () => {
+  it.effect("no vector is computed for a query with its own embedding or with mode lexical", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1287,7 +1287,7 @@ describe("vectors of remembered texts", () => {
 })
 
 describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, store) => {
-  it.effect("remembers a conversation, supersedes a contradicted fact, recalls it and undoes it", () =>
+  it.effect("a conversation is remembered, a contradicted fact superseded, the new one recalled, and all of it undone", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
@@ -1328,7 +1328,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
 })
 
 describe.each(Object.entries(stores))("concurrent calls of remember on the store %s", (_, store) => {
-  it.effect("make one record with one vector of 50 equal facts, while the clock stands still", () =>
+  it.effect("50 equal facts make one record with one vector, while the clock does not advance", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
@@ -1368,7 +1368,7 @@ describe("MemoryPipeline.undo", () => {
   )
 
   it.effect.each(["soft", "hard"] as const)(
-    "with supersede %s restores content, times and links",
+    "the content, times and links are restored, with supersede %s",
     (supersede) =>
       Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -1383,7 +1383,7 @@ describe("MemoryPipeline.undo", () => {
       }).pipe(within({ script }))
   )
 
-  it.effect("works from a receipt's JSON, too", () =>
+  it.effect("a receipt that was encoded as JSON and decoded can be undone", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* world
@@ -1394,7 +1394,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* live, before)
     }).pipe(within({ script })))
 
-  it.effect("fails with conflict if a record has changed since, and then undoes nothing", () =>
+  it.effect("undo fails with conflict if a record was changed since, and then changes nothing", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* world
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("fails with conflict the second time, and does nothing for a plan or an empty receipt", () =>
+  it.effect("a second undo fails with conflict; that of a plan or an empty receipt does nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))
@@ -1418,7 +1418,7 @@ describe("MemoryPipeline.undo", () => {
       assert.strictEqual(yield* reason(pipeline.undo(receipt)), "conflict")
     }).pipe(within({ script: [...add("x"), ...add("x"), ...add("x")] })))
 
-  it.effect("leaves facts and turns that can be remembered again", () =>
+  it.effect("facts and turns can be remembered again after an undo", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1438,7 +1438,7 @@ describe("MemoryPipeline.undo", () => {
       )
     })))
 
-  it.effect("undoes all changes of a record that was changed several times", () =>
+  it.effect("all changes of a record that was changed several times are undone", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -1449,7 +1449,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
-  it.effect("ignores records that have expired since", () =>
+  it.effect("records that have expired since are ignored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "1 minute" })
@@ -1496,7 +1496,7 @@ describe("MemoryPipeline.undo", () => {
 
   describe.each(Object.entries(stores))("on the store %s", (_, store) => {
     it.effect.each(Object.entries(forgeries))(
-      "refuses a receipt %s with not_owned, and changes nothing",
+      "a receipt %s is refused with not_owned, and nothing is changed",
       ([, forge]) =>
         Effect.gen(function*() {
           const { pipeline } = yield* both
@@ -1512,7 +1512,7 @@ describe("MemoryPipeline.undo", () => {
         }).pipe(within({ script, store }))
     )
 
-    it.effect("refuses a receipt of another store with not_owned", () =>
+    it.effect("a receipt of another store is refused with not_owned", () =>
       Effect.gen(function*() {
         const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
           within({ script, store })
@@ -1525,7 +1525,7 @@ describe("MemoryPipeline.undo", () => {
   })
 
   it.effect.prop(
-    "accepts every receipt after encoding and decoding, and refuses every changed one",
+    "every receipt is accepted after encoding and decoding, and every changed one is refused",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("covers the records of the written scope only, whatever else the viewer sees", () =>
+  it.effect("only records of the written scope are searched, whatever else the viewer sees", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
@@ -76,7 +76,7 @@ describe("the search for related memories of a fact", () => {
       assert.deepStrictEqual((yield* remembered(Viewer.everyone(), Global)).sizes, [1, 1])
     }))
 
-  it.effect("has an order that records which the viewer does not see do not affect", () =>
+  it.effect("the order does not depend on records that the viewer does not see", () =>
     Effect.gen(function*() {
       const viewer = Viewer.make({ ...both, reach: "within" })
       const drafts = ["Green tea", "Black tea, black coffee", "Green grass"].map((body) => ({
@@ -94,7 +94,7 @@ describe("the search for related memories of a fact", () => {
       }
     }))
 
-  it.effect("fails with invalid_scope for a scope that the viewer does not see", () =>
+  it.effect("a scope that the viewer does not see fails with invalid_scope", () =>
     Effect.gen(function*() {
       for (const viewer of [Viewer.make({ userId: "bob" }), Viewer.make({ userId: "bob", reach: "within" })]) {
         const error = yield* Effect.flip(remembered(viewer, ada))

@@ -8,20 +8,20 @@ const ids = (query: string, ...docs: ReadonlyArray<ReturnType<typeof doc>>) => b
 import { naughty } from "./world.ts"
 
 describe("buildDoc", () => {
-  it("counts summary, body and tags as one text", () => {
+  it("the terms of summary, body and tags are counted together", () => {
     const { length, tags, terms } = buildDoc(1, { summary: "Green tea", body: "tea", tags: ["Tea", "two words"] })
     assert.deepStrictEqual(Array.from(terms), [["green", 1], ["tea", 3], ["two", 1], ["words", 1]])
     assert.strictEqual(length, 6)
     assert.deepStrictEqual(Array.from(tags), ["tea"])
   })
 
-  it("leaves out a derived summary, which repeats the start of the body", () => {
+  it("a derived summary is not counted, since it repeats the start of the body", () => {
     const fields = { summary: "Green tea…", body: "Green tea" }
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: true }).length, 2)
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("keeps a tag as a whole if it is one word, in any script", () => {
+  it("a tag is in tags as a whole if it is one word, in any script", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",
@@ -32,7 +32,7 @@ describe("buildDoc", () => {
 })
 
 describe("bm25", () => {
-  it("scores by the BM25 formula", () => {
+  it("the score is that of the BM25 formula", () => {
     const docs = [doc("tea tea milk"), doc("tea"), doc("black coffee")]
     const idf = Math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     const score = (tf: number, length: number) => idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * length / 2))
@@ -42,41 +42,41 @@ describe("bm25", () => {
     assert.closeTo(second!.score, score(2, 3), 1e-12)
   })
 
-  it("adds 1 for each query term that is a whole tag", () => {
+  it("each term of the query that is a whole tag adds 1 to the score", () => {
     const plain = bm25("hot tea", [doc("tea hot")])[0]!.score
     const [tagged] = bm25("hot tea", [doc("", ["hot", "Tea"])])
     assert.closeTo(tagged!.score, plain + 2, 1e-12)
     assert.closeTo(bm25("hot tea", [doc("", ["hot tea"])])[0]!.score, plain, 1e-12)
   })
 
-  it("scores a document higher the more often it has a term, the rarer the term and the shorter the document", () => {
+  it("the score is higher the more often a document has a term, the rarer the term and the shorter the document", () => {
     assert.deepStrictEqual(ids("tea", doc("tea milk"), doc("tea tea")), ["tea tea", "tea milk"])
     assert.deepStrictEqual(ids("tea rum", doc("tea x1"), doc("rum x2"), doc("tea x3")), ["rum x2", "tea x1", "tea x3"])
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("keeps the order of the documents for equal scores", () => {
+  it("equal scores keep the order of the documents", () => {
     assert.deepStrictEqual(ids("tea", doc("tea b"), doc("tea a"), doc("tea c")), ["tea b", "tea a", "tea c"])
   })
 
-  it("counts a repeated term of the query once", () => {
+  it("a term that the query repeats counts once", () => {
     const docs = [doc("tea"), doc("milk tea")]
     assert.deepStrictEqual(bm25("tea tea TEA", docs), bm25("tea", docs))
   })
 
-  it("returns nothing without documents, for a query without terms, and for a document without text", () => {
+  it("the result is empty without documents, for a query without terms, and for a document without text", () => {
     assert.deepStrictEqual(bm25("tea", []), [])
     for (const query of ["", "the", "?!", "x", "coffee"]) assert.deepStrictEqual(bm25(query, [doc("tea")]), [])
     assert.deepStrictEqual(bm25("tea", [doc(""), doc("…")]), [])
   })
 
-  it("applies a given tokenizer to documents and query", () => {
+  it("a given tokenizer is used for both documents and query", () => {
     const stemmed = make({ stem: true })
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" }, stemmed)], stemmed), 1)
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" })]), 0)
   })
 
-  it("gives finite scores above 0 in descending order for any query and documents", () => {
+  it("scores are finite, above 0 and in descending order for any query and documents", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.constantFrom(...naughty),

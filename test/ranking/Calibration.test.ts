@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("the vector relevance of a turn is at least four fifths of that of its neighbouring turn", () => {
+  it("the relevance by vector of a turn is at least four fifths of that of a neighbouring turn", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },
@@ -70,7 +70,7 @@ describe("vector relevance in hybrid search", () => {
     assert.closeTo(relevances(turns)["next"]!["cosine:lent"]!, 0.8, 1e-6)
   })
 
-  it("has the weight that the embedding gives, unless the query gives another", () => {
+  it("its weight is that of the embedding, unless the query has one", () => {
     const turns = { tea: { cosine: 0, body: "tea" }, ocean: { cosine: 1 } }
     const ocean = (query: Partial<MemoryQuery>, calibration: Partial<Embedding>) =>
       relevances(turns, query, calibration)["ocean"]?.["relevance"]
@@ -80,7 +80,7 @@ describe("vector relevance in hybrid search", () => {
     assert.isUndefined(ocean({}, { weight: 0 }))
   })
 
-  it("is measured from the embedding's floor: a record at or below it is not found by its vector", () => {
+  it("a record whose cosine is at or below the floor of the embedding is not found by its vector", () => {
     const turns = { best: { cosine: 0.9 }, middle: { cosine: 0.8 }, floor: { cosine: 0.7 }, tea: { cosine: 0.2 } }
     const found = relevances(turns, { mode: "hybrid" }, { floor: 0.7, weight: 1 })
     assert.sameMembers(Object.keys(found), ["best", "middle", "tea"])
@@ -105,7 +105,7 @@ const crowded: Embedder.Service = {
 }
 
 describe("Embedder.calibrate", () => {
-  it.effect("sets the floor to the cosine that the model gives to unrelated texts, and keeps the weight", () =>
+  it.effect("the floor becomes the model's cosine of unrelated texts, and the weight is kept", () =>
     Effect.gen(function*() {
       const { calibration } = yield* Embedder.calibrate(crowded)
       assert.closeTo(calibration!.floor!, 0.9, 1e-6)
@@ -114,7 +114,7 @@ describe("Embedder.calibrate", () => {
       assert.strictEqual(yield* Embedder.calibrate(none), none)
     }))
 
-  it.effect("is passed on with every query, through batches and caches", () =>
+  it.effect("the calibration is part of the embedding of every query, also through batches and caches", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
       const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")

@@ -26,11 +26,11 @@ turns.forEach(([actor, body], sequence) =>
 const sure = (text: string) => index.search(Viewer.everyone(), { text, confidence: true }, 0).confidence!
 
 describe("the confidence of a search result", () => {
-  it("is lower if the question names another speaker than the one who said the words", () => {
+  it("the confidence is lower if the question names another speaker than the one who said the words", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 
-  it("is lower if no turn has the words of the question, and 0 if nothing matches", () => {
+  it("the confidence is lower if no turn has the words of the question, and 0 if nothing matches", () => {
     assert.isAbove(sure("Who painted the lighthouse?"), sure("Who painted the lighthouse keeper's bicycle yellow?"))
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })
@@ -45,7 +45,7 @@ describe("the confidence of a search result", () => {
     assert.isAbove(sure("green tea from Uji in autumn"), sure("trains from Uji in autumn to the sea"))
   })
 
-  it("is returned only for a query with a text and `confidence: true`, and changes nothing else of the result", () => {
+  it("the confidence is present only for a query with a text and `confidence: true`, and changes no other field", () => {
     const search = (query: object) => index.search(Viewer.everyone(), { text: "harbour", ...query }, 0)
     const { confidence, ...asked } = search({ confidence: true })
     assert.isTrue(confidence! > 0 && confidence! < 1)
@@ -53,7 +53,7 @@ describe("the confidence of a search result", () => {
     assert.isUndefined(search({ text: undefined, confidence: true }).confidence)
   })
 
-  it.effect("below minConfidence leaves an injected block empty", () =>
+  it.effect("a block injected into a prompt is empty if the confidence is below minConfidence", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* put(store, draft("Ada drinks green tea."))

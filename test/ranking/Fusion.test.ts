@@ -11,7 +11,7 @@ const leg = (ids: string, weight?: number): Leg<string> => ({
 const order = (...legs: ReadonlyArray<Leg<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
 
 describe("reciprocalRank", () => {
-  it("scores by the sum of weight ÷ (60 + rank), divided by the score of a hit that is first in every leg", () => {
+  it("the score is the sum of weight ÷ (60 + rank) over the rankings, divided by that of a hit first in every ranking", () => {
     const most = 1 / 61 + 2 / 61
     const scores = new Map(reciprocalRank([leg("ab"), leg("bc", 2)]).map(({ id, score }) => [id, score]))
     assert.deepStrictEqual(Array.from(scores.keys()), ["b", "c", "a"])
@@ -20,35 +20,35 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("gives 1 to a hit that is first in every leg, and nothing from a leg without hits", () => {
+  it("a hit that is first in every ranking scores 1, and a ranking without hits adds nothing", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("ranks the last hit of both legs above the first hit of one leg, and with k = 0 below it", () => {
+  it("the last hit of two rankings precedes the first hit of only one, but follows it if k is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
 
-  it("gives equal scores of a leg the rank of the first of them, and counts all of them for the next rank", () => {
+  it("hits with equal scores in a ranking share the rank of the first of them, and all of them count for the next rank", () => {
     const hits = [["a", 3], ["b", 2], ["c", 2], ["d", 1]].map(([id, score]) => ({ id: id!, score: Number(score) }))
     const [a, b, c, d] = reciprocalRank([{ name: "tied", hits }], 0).map(({ score }) => score)
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("keeps the order of first occurrence for equal scores, leg by leg", () => {
+  it("equal fused scores keep the order of first occurrence, ranking by ranking", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
 
-  it("ignores a leg without weight, and returns no hits without legs", () => {
+  it("a ranking without weight is ignored, and without rankings there are no hits", () => {
     assert.strictEqual(order(leg("a"), leg("bcd", 0), leg("e", -1)), "a")
     assert.strictEqual(reciprocalRank([leg("a"), leg("b", 0)])[0]!.score, 1)
     assert.deepStrictEqual(reciprocalRank([]), [])
     assert.deepStrictEqual(reciprocalRank([leg(""), leg("a", 0)]), [])
   })
 
-  it("gives each id one score of 0..1 in descending order, for random legs and any scale of the weights", () => {
+  it("each id has one score of 0..1, in descending order, for random rankings and any scale of the weights", () => {
     const ids = FastCheck.uniqueArray(FastCheck.constantFrom(..."abcdefgh"), { maxLength: 8 })
     const legs = FastCheck.array(
       FastCheck.tuple(ids, FastCheck.double({ min: 1e-3, max: 100, noNaN: true })).map(([ids, weight]) =>

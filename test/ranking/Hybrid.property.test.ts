@@ -176,7 +176,7 @@ const begun = (): State => {
 }
 
 describe("vector search and hybrid search", () => {
-  it("give bit for bit the results of the formulas applied to a plain list of the visible records", () => {
+  it("results are bit for bit those of the formulas, applied to a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add },
       { weight: 1, arbitrary: remove },
@@ -194,7 +194,7 @@ describe("vector search and hybrid search", () => {
     )
   })
 
-  it("give the same results with and without records, and their vectors, that the viewer does not see", () => {
+  it("results are the same with and without records and vectors that the viewer does not see", () => {
     const attached = array(tuple(constantFrom<Array<"m" | "n">>("m", "n"), integer({ min: 0, max: 30 }), numbers(3)), {
       maxLength: 40,
       size: "max"

@@ -21,7 +21,7 @@ const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArra
 }
 
 describe("InvertedIndex", () => {
-  it("gives the same answers however often it is packed, before and after documents are added and removed", () => {
+  it("answers are the same however often the index is packed, before and after documents are added and removed", () => {
     for (let seed = 1; seed <= 40; seed++) {
       const { below, many, next, of } = random(seed)
       let plain = new InvertedIndex()
@@ -62,7 +62,7 @@ describe("InvertedIndex", () => {
 })
 
 describe("Arena", () => {
-  it("never gives the same place to two blocks, whatever their size and however many segments they fill", () => {
+  it("two blocks never overlap in memory, whatever their size and however many segments they fill", () => {
     const { below, next } = random(1)
     for (const first of [1, 2 ** 20]) { // the second is longer than a segment
       const arena = new Arena()

@@ -30,7 +30,7 @@ const worldOf = ({ below, next, of }: ReturnType<typeof random>) => {
 }
 
 describe("search of many notes by kind or tag", () => {
-  it("has the hits, scores and count of the search without the filter, filtered afterwards", () => {
+  it("hits, scores and count equal those of the search without the filter, filtered afterwards", () => {
     const source = random(16)
     const index = worldOf(source)
     const viewer = Viewer.make({ userId: "ada" })

@@ -94,7 +94,7 @@ const run = (acts: ReadonlyArray<Act>) => {
 }
 
 describe("MemoryIndex after random changes", () => {
-  it("answers bit for bit like BM25 over a plain list of the visible records", () => {
+  it("answers are bit for bit those of BM25 over a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add(12) },
       { weight: 1, arbitrary: remove(12) },
@@ -105,7 +105,7 @@ describe("MemoryIndex after random changes", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 60 }), run), { seed: 1, numRuns: 400 })
   })
 
-  it("answers the same after so many changes that it was compacted", () => {
+  it("answers stay the same after so many changes that the index was compacted", () => {
     const any = oneof(
       { weight: 80, arbitrary: add(150) },
       { weight: 15, arbitrary: remove(150) },
@@ -120,7 +120,7 @@ describe("MemoryIndex after random changes", () => {
     })
   })
 
-  it("answers the same after it was encoded and restored repeatedly, with changes in between", () => {
+  it("answers stay the same after the index was encoded and restored repeatedly, with changes in between", () => {
     const any = oneof(
       { weight: 12, arbitrary: add(40) },
       { weight: 4, arbitrary: remove(40) },
@@ -132,7 +132,7 @@ describe("MemoryIndex after random changes", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 150 }), run), { seed: 5, numRuns: 400 })
   })
 
-  it("restored from bytes explains hits like an index built from the same records", () => {
+  it("explanations of hits are the same in a restored index and in one built from the same records", () => {
     const records = array(World.anyRecord(30), { maxLength: 30 })
     const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
     FastCheck.assert(
@@ -154,7 +154,7 @@ describe("MemoryIndex after random changes", () => {
     )
   })
 
-  it("answers a viewer the same with and without records that the viewer does not see", () => {
+  it("answers to a viewer are the same with and without records that the viewer does not see", () => {
     const others = array(World.anyRecord(30), { maxLength: 20 })
     const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
     FastCheck.assert(
@@ -172,7 +172,7 @@ describe("MemoryIndex after random changes", () => {
     )
   })
 
-  it("lists pages that are disjoint and contain every unchanged record while others are added, changed and removed", () => {
+  it("pages are disjoint and contain every unchanged record while others are added, changed and removed", () => {
     const change = oneof(add(40), add(40), remove(40))
     const changes = array(array(change, { maxLength: 4 }), { minLength: 1, maxLength: 10 })
     FastCheck.assert(

@@ -35,7 +35,7 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
-  it("finds the same nearest records whether the vectors were prepared step by step or at once", () => {
+  it("the nearest records are the same whether vectors were prepared in steps or at once", () => {
     const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
     const filled = () => {
       const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
@@ -72,7 +72,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.prepareNear("of another", 1))
   })
 
-  it("prepares at most the requested number of vectors per step, including vectors that were added meanwhile", () => {
+  it("prepareNear prepares at most the requested number of vectors, including vectors that were added meanwhile", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -98,7 +98,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(embeddings.looked, 0)
   })
 
-  it("replaces a record of the same id in whatever scope, and removes it once", () => {
+  it("add replaces a record of the same id in whatever scope, and remove returns true once", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))
     assert.strictEqual(index.size, 1)
@@ -112,7 +112,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("finds words of every script, single characters too, in any Unicode composition", () => {
+  it("words of every script are found, single characters too, in any Unicode composition", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -126,7 +126,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("gives relevance as a share of the best hit's; without a text it lists by recency, and without an indexable word nothing", () => {
+  it("relevance is divided by that of the best hit; without a text hits are listed by recency, without a term there are none", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -143,7 +143,7 @@ describe("MemoryIndex", () => {
     for (const text of ["", " ", "the", "x", "\ud800", "?"]) assert.deepStrictEqual(found(index, { text }), [], text)
   })
 
-  it("orders equal scores newest first, then by id", () => {
+  it("equal scores are ordered newest first, then by id", () => {
     const names = ["tea a1", "tea b1", "tea c1", "tea d1"]
     const index = indexOf(...names.map((name, n) => record(name, { createdAt: n < 3 ? 5 : 6 })))
     const rest = names.slice(0, 3).sort((a, b) => id(a) < id(b) ? -1 : 1)
@@ -153,7 +153,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("ignores expired records, in statistics too, except for System, and shows them again if the clock goes back", () => {
+  it("expired records count neither as hits nor in statistics, except for System, and return if the clock goes back", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -170,7 +170,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("refuses to restore bytes of another format, byte order or tokenizer, and if a record is missing", () => {
+  it("restore returns false for bytes of another format, byte order or tokenizer, and if a record is missing", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
@@ -193,7 +193,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(restored, { text: "tea" }), ["tea"])
   })
 
-  it("is encoded and restored in more steps if it has more scopes", () => {
+  it("encoding takes more steps if there are more scopes", () => {
     const count = 5_000
     const stepsOf = (scopeOf: (n: number) => MemoryRecord["scope"]) => {
       const records = Array.from({ length: count }, (_, n) => record(`${n}`, { scope: scopeOf(n) }))
@@ -219,7 +219,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("encodes its state as of the start of encoding, whatever changes between the steps and however often it is restored", () => {
+  it("encoded bytes are those of the index at the first step, whatever changes between steps and however often restored", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -268,7 +268,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("encodes no word and no scope of a removed record, also after a restore", () => {
+  it("encoded bytes contain no word and no scope of a removed record, also after a restore", () => {
     const first = indexOf(record("tea"), record("secretly", { scope: { userId: "secretive" } }))
     const restored = MemoryIndex.make()
     const all = [record("tea"), record("secretly", { scope: { userId: "secretive" } })]
@@ -283,7 +283,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("counts a query's filter neither in the statistics of BM25 nor in its limit", () => {
+  it("a query's filter changes neither the statistics of BM25 nor the number of hits up to the limit", () => {
     const index = indexOf(
       ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),
       record("tea, but with a great many other words")
@@ -296,7 +296,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(bm25Of({ kinds: ["note"] }), bm25Of({}))
   })
 
-  it("narrows by a query's scope and never shows more than the viewer sees", () => {
+  it("a query's scope restricts the hits, and never adds one that the viewer does not see", () => {
     const index = indexOf(
       record("g", { scope: "global" }),
       record("a"),
@@ -311,7 +311,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("counts in leftOut what limit and budget cut off, and stops at the first hit that exceeds the budget", () => {
+  it("leftOut counts what limit and budget cut off, and the hits end at the first that exceeds the budget", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )
@@ -323,7 +323,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
   })
 
-  it("folds equal texts into the best hit and counts them, but not in a list and not if data or kind differ", () => {
+  it("records with equal texts are folded into the best hit and counted, but not in a list, nor if data or kind differ", () => {
     const index = indexOf(
       record("green tea", { id: id("a"), tags: ["tea"] }),
       record("Green tea!", { id: id("b") }),
@@ -340,7 +340,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("explains scores as sums: terms and tags add up to bm25, ranker shares to relevance, and all shares to the score", () => {
+  it("explanations are sums: terms and tags add up to bm25, ranker shares to relevance, and all shares to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
@@ -373,7 +373,7 @@ describe("MemoryIndex", () => {
     assert.deepEqual(index.search(ada, { explain: true }, 0).hits[0]?.explanation, { relevance: 1, lexical: 1 })
   })
 
-  it("computes recency with the kinds that it was made with", () => {
+  it("recency is computed with the half-lives of the kinds that were passed to make", () => {
     const index = MemoryIndex.make({ kinds: new Map() })
     index.add(record("old", { kind: "user", createdAt: 0, importance: 1 }))
     const month = 30 * 24 * 3_600_000
@@ -382,13 +382,13 @@ describe("MemoryIndex", () => {
     assert.strictEqual(indexOf(index.get(id("old"))!).search(ada, { weights }, month).hits[0]!.score, 1)
   })
 
-  it("uses the tokenizer that it is given", () => {
+  it("the tokenizer that was passed to make is used", () => {
     const index = MemoryIndex.make({ tokenizer: tokenizer({ stem: true }) })
     index.add(record("running"))
     assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
   })
 
-  it("keeps the old record if the tokenizer throws on the new one", () => {
+  it("the old record stays if the tokenizer throws on the new one", () => {
     const index = MemoryIndex.make({
       tokenizer: (text) => {
         if (text === "bad") throw new Error("bad")
@@ -402,7 +402,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(index, { text: "tea" }), ["a"])
   })
 
-  it("indexes and finds every string of the Big List of Naughty Strings", () => {
+  it("every string of the Big List of Naughty Strings is indexed and found", () => {
     const tags = (text: string) => Schema.is(Tag)(text) ? [text] : []
     const index = indexOf(
       ...naughty.map((body, n) => record(`${n}`, { summaryDerived: true, body, tags: tags(body) }))
@@ -419,7 +419,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("answers a query of a million characters and finds what it names", () => {
+  it("a query of a million characters finds the record with its rare word", () => {
     const index = named("tea", "coffee")
     const words = Array.from({ length: 100_000 }, (_, n) => `w${n}`).join(" ")
     assert.deepStrictEqual(found(index, { text: `${words} tea ${"x".repeat(1_000_000)}` }), ["tea"])
@@ -429,7 +429,7 @@ describe("MemoryIndex", () => {
 describe("MemoryIndex.list", () => {
   const index = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
 
-  it("accepts a cursor with the same viewer and filter and any limit, and refuses every other one", () => {
+  it("a cursor is accepted for the same viewer and filter with any limit, and for no other viewer or filter", () => {
     const first = index.list(ada, { limit: 2 }, 0)!
     const rest = index.list(Viewer.make({ userId: "ada" }), { limit: 1_000, after: first.next }, 0)!
     assert.lengthOf(new Set([...first.items, ...rest.items]), 9)
@@ -457,7 +457,7 @@ describe("MemoryIndex.list", () => {
     for (const text of garbage) assert.isUndefined(index.list(ada, { after: Cursor.make(text) }, 0), text.slice(0, 50))
   })
 
-  it("gives a cursor that does not depend on records the viewer does not see", () => {
+  it("a cursor does not depend on records that the viewer does not see", () => {
     const more = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
     for (let n = 0; n < 9; n++) more.add(record(`hidden ${n}`, { createdAt: n, scope: { userId: "bob" } }))
     for (const limit of [1, 2, 8, 9]) {
@@ -465,7 +465,7 @@ describe("MemoryIndex.list", () => {
     }
   })
 
-  it("has the same order for a viewer of few records among many and of all", () => {
+  it("the order is the same for a viewer who sees few of many records and for one who sees all", () => {
     const crowd = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
     for (let n = 0; n < 200; n++) crowd.add(record(`crowd ${n}`, { createdAt: n % 7, scope: { userId: "bob" } }))
     const ids = (index: MemoryIndex.MemoryIndex) => index.list(ada, {}, 0)!.items.map(({ id }) => id)
@@ -474,7 +474,7 @@ describe("MemoryIndex.list", () => {
 })
 
 describe("MemoryIndex.whyNot", () => {
-  it("returns the first reason that keeps a record out, in a fixed order", () => {
+  it("the reason is the first that excludes the record, in a fixed order", () => {
     const index = indexOf(
       record("tea", { createdAt: 2 }),
       record("tea and milk", { createdAt: 1, expiresAt: 9, invalidAt: 8 }),
@@ -498,7 +498,7 @@ describe("MemoryIndex.whyNot", () => {
 })
 
 describe("InvertedIndex", () => {
-  it("answers the same after a compaction, which drops the words and scopes of removed records", () => {
+  it("answers are the same after a compaction, which drops the words and scopes of removed records", () => {
     const index = new InvertedIndex()
     const docs = Array.from(
       { length: 100 },
@@ -522,7 +522,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(copy.view(Viewer.sightOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
-  it("takes no more memory however often ten records are replaced", () => {
+  it("memory does not grow, however often ten records are replaced", () => {
     const index = MemoryIndex.make()
     const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
     const replace = (times: number) => {
@@ -536,7 +536,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
 
-  it("does not keep a removed text in memory for the sake of its words", () => {
+  it("the text of a removed record does not stay in memory because of its words", () => {
     const index = MemoryIndex.make()
     const before = room()
     for (let n = 0; n < 500; n++) {

@@ -16,7 +16,7 @@ const prose = (count: number, seed: number): Array<string> => {
 }
 
 describe("isNear", () => {
-  it("ignores case, punctuation, accents, white space and width", () => {
+  it("texts are near if they differ only in case, punctuation, accents, white space or character width", () => {
     for (
       const [a, b] of [
         ["Ada likes green tea.", "ada LIKES   green tea"],
@@ -57,11 +57,11 @@ describe("isNear", () => {
     ["!!!", "???"]
   ]
 
-  it("distinguishes numbers, negations, word order and any other word of a short text", () => {
+  it("short texts are not near if they differ in a number, a negation, the word order or any other word", () => {
     for (const [a, b] of apart) assert.isFalse(near(a, b), `${a} | ${b}`)
   })
 
-  it("distinguishes numbers, signs and negations at any position of a long text, too", () => {
+  it("long texts are not near if they differ in a number, sign or negation at any position", () => {
     const strict = [
       ["12", "13"],
       ["is", "isn't"],
@@ -91,7 +91,7 @@ describe("isNear", () => {
     }
   })
 
-  it("ignores one changed, removed or added word of a long text", () => {
+  it("long texts are near if one word is changed, removed or added", () => {
     let folded = 0
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(600, seed)
@@ -103,26 +103,26 @@ describe("isNear", () => {
     assert.isAbove(folded, 280)
   })
 
-  it("distinguishes long texts with many changed words", () => {
+  it("long texts are not near if many words are changed", () => {
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(300, seed)
       assert.isFalse(near(words.join(" "), words.map((word, n) => n % 10 === 0 ? `other${word}` : word).join(" ")))
     }
   })
 
-  it("ignores how often a text repeats itself", () => {
+  it("long texts are near if one repeats itself more often than the other", () => {
     const said = signature("tea with milk ".repeat(100))
     for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })
 
-  it("distinguishes long texts made of the same words", () => {
+  it("long texts with the same words in another order are not near", () => {
     const signatures = Array.from({ length: 300 }, (_, seed) => signature(prose(100 + seed, seed).join(" ")))
     const words = prose(200, 1)
     signatures.push(signature(words.toReversed().join(" ")), signature(words.toSorted().join(" ")))
     signatures.forEach((a, i) => signatures.slice(i + 1).forEach((b) => assert.isFalse(isNear(a, b))))
   })
 
-  it("is reflexive and symmetric for any text, with a signature of three 32-bit integers", () => {
+  it("isNear is reflexive and symmetric for any text, whose signature is three 32-bit integers", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -140,7 +140,7 @@ describe("isNear", () => {
     )
   })
 
-  it("distinguishes 20,000 short texts from themselves with one word changed", () => {
+  it("none of 20,000 short texts is near to itself with one word changed", () => {
     for (let seed = 0; seed < 20_000; seed++) {
       const words = prose(3 + seed % 60, seed)
       assert.isFalse(near(words.join(" "), words.with(seed % words.length, "another").join(" ")))
@@ -149,7 +149,7 @@ describe("isNear", () => {
 })
 
 describe("fold", () => {
-  it("keeps the first item of each group, in order, and returns the number of the others", () => {
+  it("the first item of each group is kept, in order, and the number of the others is returned", () => {
     const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
     const { folded, kept } = fold(items, ({ text }) => text)
     assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])
@@ -157,9 +157,9 @@ describe("fold", () => {
     assert.deepStrictEqual(fold([], String), { kept: [], folded: 0 })
   })
 
-  it("folds texts without words only if they are equal", () => {
+  it("texts without words are folded only if they are equal", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 
-  it("is the function that Scorer exports", () => assert.strictEqual(Scorer.fold, fold))
+  it("Scorer exports this function as its fold", () => assert.strictEqual(Scorer.fold, fold))
 })

@@ -28,7 +28,7 @@ const indexed = (bodies: ReadonlyArray<string>) => {
 }
 
 describe("passagesOf", () => {
-  it("splits a body into consecutive passages of at most 600 characters that leave out nothing but white space", () => {
+  it("consecutive passages of at most 600 characters leave out nothing of the body but white space", () => {
     const pieces = FastCheck.constantFrom(
       "word ",
       "A sentence ends. ",
@@ -58,7 +58,7 @@ describe("passagesOf", () => {
     )
   })
 
-  it("ends a passage at the end of a paragraph, else of a sentence, else of a word", () => {
+  it("a passage ends at the end of a paragraph, else of a sentence, else of a word", () => {
     const texts = (body: string) => passagesOf(body).map(({ end, start }) => body.slice(start, end))
     const [first, second] = ["a".repeat(300), "b".repeat(500)]
     assert.deepStrictEqual(texts(`${first}\n\n${second}`), [first, second])
@@ -70,7 +70,7 @@ describe("passagesOf", () => {
 })
 
 describe("search of a long record", () => {
-  it("ranks it by its best passage, above short records with fewer words of the query, however many there are", () => {
+  it("the rank is that of the best passage, above short records with fewer words of the query, however many there are", () => {
     const notes = Array.from({ length: 300 }, (_, n) => `The kiosk number ${n} sells papers.`)
     const search = indexed([...notes, chapter])
     const query = { text: "Where is rhubarb cordial sold, at which kiosk gate?", limit: 3 }
@@ -79,7 +79,7 @@ describe("search of a long record", () => {
     assert.strictEqual(plain(query).hits[0]?.record.body, `${needle} And more.`)
   })
 
-  it("returns the passage that has the words, and its place in the body", () => {
+  it("the hit contains the passage with the words, and its offset in the body", () => {
     const [hit] = indexed([chapter])({ text: "rhubarb cordial" }).hits
     assert.include(hit?.passage?.text, needle)
     const { start, text } = hit!.passage!
@@ -87,14 +87,14 @@ describe("search of a long record", () => {
     assert.isAtMost(text.length, 600)
   })
 
-  it("returns no passage unless the query has a text, and none for a short record", () => {
+  it("the hit has no passage if the query has no text or the record is short", () => {
     const search = indexed([chapter, needle])
     assert.isTrue(search({}).hits.every(({ passage }) => passage === undefined))
     const short = search({ text: "rhubarb" }).hits.find(({ record: { body } }) => body === needle)
     assert.isUndefined(short?.passage)
   })
 
-  it("explains its rank by finite shares that add up", () => {
+  it("the shares in the explanation are finite and add up to the relevance", () => {
     for (const { explanation } of indexed([chapter, needle])({ text: "rhubarb cordial", explain: true }).hits) {
       const shares = Object.entries(explanation!).filter(([key]) => key.startsWith("rank:"))
       assert.closeTo(shares.reduce((sum, [, share]) => sum + share, 0), explanation!["relevance"]!, 1e-9)
@@ -115,7 +115,7 @@ describe("search of a long record", () => {
     assert.include(hits.find(({ record }) => record.body === chapter)?.passage?.text, needle)
   })
 
-  it.effect("is rendered in a block as its passage with its place, and only the passage counts against the budget", () =>
+  it.effect("a prompt block shows the passage with its offset, and only the passage counts against the budget", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* store.put(ada, [draft(chapter, { summary: "Council reports" }), draft("A kiosk.")])
@@ -128,7 +128,7 @@ describe("search of a long record", () => {
       assert.isBelow(text.length, 1_500)
     }).pipe(Effect.provide(layerInMemory)))
 
-  it.effect("finds nothing of a passage that was changed or forgotten", () =>
+  it.effect("the text of a passage that was changed or forgotten is not found", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       const [put] = yield* store.put(ada, [draft(chapter)])

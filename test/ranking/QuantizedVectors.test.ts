@@ -8,7 +8,7 @@ import { scattered, uniform } from "./vectors.ts"
 const lengthOf = (vector: Float32Array) => Math.hypot(...vector)
 
 describe("DotKernel", () => {
-  it("has the WebAssembly bytes that the text beside them describes", () => {
+  it("the WebAssembly bytes are those that the text beside them describes", () => {
     const codes: Record<string, ReadonlyArray<number>> = {
       "loop": [0x03, 0x40],
       "end": [0x0b],
@@ -39,7 +39,7 @@ describe("DotKernel", () => {
     }
   })
 
-  it("multiplies integers exactly up to their limits", () => {
+  it("products of integers are exact up to their limits", () => {
     const next = uniform(1)
     const pick = (range: number) => Math.round((next() * 2 - 1) * range)
     for (const stride of [16, 32, 48, 400]) {
@@ -61,7 +61,7 @@ describe("DotKernel", () => {
 })
 
 describe("QuantizedVectors", () => {
-  it("gives narrow bounds between which every exact cosine lies", () => {
+  it("every exact cosine lies between narrow bounds", () => {
     for (const dimensions of [1, 2, 15, 16, 17, 100, 384, 3_072, 40_000]) {
       const rows = scattered(30, dimensions, 0, dimensions)
       rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))
@@ -83,12 +83,12 @@ describe("QuantizedVectors", () => {
     }
   })
 
-  it("is not available for more dimensions than its integers can sum", () =>
+  it("no quantized index is made for more dimensions than its integers can sum", () =>
     assert.isUndefined(QuantizedVectors.make(65_537)))
 })
 
 describe("TopKBounds", () => {
-  it("keeps exactly the entries whose upper bound reaches the limit-th best lower bound", () => {
+  it("the kept entries are exactly those whose upper bound reaches the limit-th best lower bound", () => {
     const bounds = FastCheck.tuple(FastCheck.integer({ min: 0, max: 30 }), FastCheck.integer({ min: 0, max: 4 }))
     FastCheck.assert(
       FastCheck.property(FastCheck.array(bounds), FastCheck.integer({ min: 1, max: 9 }), (all, limit) => {

@@ -17,11 +17,11 @@ const signals: FastCheck.Arbitrary<Ranker.Signals> = record({
 })
 
 describe("Ranker", () => {
-  it("has a weight above 0 for each feature", () => {
+  it("every feature has a weight above 0", () => {
     for (const [feature, weight] of Object.entries(Ranker.weights)) assert.isAbove(weight, 0, feature)
   })
 
-  it("gives each feature a share of 0 or more, and the shares add up to the rank", () => {
+  it("the share of every feature is 0 or more, and the shares add up to the rank", () => {
     const text = FastCheck.constantFrom("When did Ada go?", "tea in May 2023", "tea")
     const emphasis = record({ ranker: FastCheck.constantFrom(0, 1, 3), conversation: FastCheck.constantFrom(0, 1, 2) })
     FastCheck.assert(
@@ -35,13 +35,13 @@ describe("Ranker", () => {
     )
   })
 
-  it("ranks a record outside a session by its words over the best, unless the question names a speaker or a time", () => {
+  it("a record outside a session ranks by its words relative to the best, unless the question names a speaker or a time", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noClues, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noClues, words: 1 }, 0), 0)
   })
 
-  it("counts words alone if its weight is 0, and nothing of other turns if the weight conversation is 0", () => {
+  it("only words count if the ranker's weight is 0, and no other turn counts if the weight conversation is 0", () => {
     const turn = { ...noClues, isTurn: true, words: 0.5, neighbours: 1, session: 1, reply: 1, coverage: 1, length: 60 }
     const plain = asked("tea", ada, { ranker: 0, conversation: 1 })
     assert.deepStrictEqual(Object.keys(plain.shares(turn, 1)), ["words"])
@@ -49,7 +49,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("finds names in a question: whole, by first name, as a possessive, in any case, with one letter wrong from four letters on", () => {
+  it("names in a question are found whole, by first name, as possessive, in any case, with one letter wrong if long", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])
@@ -59,14 +59,14 @@ describe("Ranker", () => {
     assert.deepStrictEqual(named("what are the plans?"), [])
   })
 
-  it("treats the first person as the viewer, unless the viewer is System", () => {
+  it("the first person is the viewer, unless the viewer is System", () => {
     assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
     assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
     assert.isUndefined(asked("the tea").own)
     assert.isUndefined(asked("my tea", Viewer.system()).own)
   })
 
-  it("treats words as misspelt that differ by one inserted, removed or replaced letter", () => {
+  it("words are taken for misspelt if they differ by one inserted, removed or replaced letter", () => {
     for (const other of ["melani", "melaniee", "nelanie", "melxnie"]) {
       assert.isTrue(Ranker.isMisspelt("melanie", other), other)
     }
@@ -74,7 +74,7 @@ describe("Ranker", () => {
     assert.isFalse(Ranker.isMisspelt("bob", "rob"))
   })
 
-  it("accepts any text", () => {
+  it("any text is accepted without an error", () => {
     for (const text of naughty) {
       const { named, rank, words } = asked(text)
       assert.isTrue(words.every((word) => word !== "") && Number.isFinite(rank(noClues, 1)))

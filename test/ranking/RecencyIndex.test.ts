@@ -19,7 +19,7 @@ const counting = () => {
 }
 
 describe("RecencyIndex", () => {
-  it("orders as sorting does, whatever order records are added in and whenever it is asked", () => {
+  it("the order is that of sorting, whatever the order of additions and whenever the index is read", () => {
     const { array, boolean, integer, property, tuple } = FastCheck
     FastCheck.assert(
       property(array(tuple(integer({ min: 0, max: 8 }), boolean()), { maxLength: 40 }), (course) => {
@@ -40,7 +40,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("orders 30,000 records as sorting does, with little work left for the first call", () => {
+  it("the order of 30,000 records is that of sorting, with little work left for the first call", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
@@ -60,7 +60,7 @@ describe("RecencyIndex", () => {
     assert.deepStrictEqual(all, expected)
   })
 
-  it("orders as sorting does if it is asked, or records are added, between two steps of its sorting", () => {
+  it("the order is that of sorting if the index is read, or records are added, between two steps of its sorting", () => {
     const { array, integer, property } = FastCheck
     FastCheck.assert(
       property(array(integer({ min: 0, max: 12 }), { maxLength: 40 }), (stops) => {
@@ -89,7 +89,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("costs in proportion to the new records that are out of order, not to all records", () => {
+  it("the work is proportional to the number of new records that are out of order, not to that of all records", () => {
     const index = counting()
     for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)

@@ -43,7 +43,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(sight, asked(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("counts documents and frequencies over all visible records, and cuts the filtered candidates to the depth", () => {
+  it("documents and frequencies are counted over all visible records, and the filtered candidates are cut to the depth", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(sight, asked({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -53,7 +53,7 @@ describe("MemoryIndex.match", () => {
     assert.strictEqual(candidates[1]!.score, candidates[1]!.lexical / best)
   })
 
-  it("also scores the records asked for by id, each once, if they are visible and pass the filter", () => {
+  it("records that are asked for by id are scored, too, each once, if they are visible and pass the filter", () => {
     const index = indexOf(...records)
     const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
     assert.deepStrictEqual(names(index, { kinds: ["note"] }, { also, depth: 1 }), ["best", "third", "other"])
@@ -62,7 +62,7 @@ describe("MemoryIndex.match", () => {
     assert.deepStrictEqual([last.fact.id, last.lexical, last.score], [id("other"), 0, 0])
   })
 
-  it("gives a custom score the frequency of each query term in the record", () => {
+  it("a custom score receives the frequency of each query term in the record", () => {
     const counts = new Map<string, ReadonlyArray<number>>()
     const score: Question["score"] = (fact, relevance, frequencies) => {
       counts.set(fact.record!.summary, frequencies())
@@ -77,7 +77,7 @@ describe("MemoryIndex.match", () => {
     assert.isFalse(counts.has("other"))
   })
 
-  it("cuts to the depth after ranking and weights were applied, not before", () => {
+  it("candidates are cut to the depth after ranking and weights were applied, not before", () => {
     const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
     const turns = [0, 1, 2].map((n) =>
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
@@ -93,7 +93,7 @@ describe("MemoryIndex.match", () => {
     assert.deepStrictEqual(names(index, {}, { depth: 1, score }), ["turn 2"])
   })
 
-  it("works as before after a custom score has thrown", () => {
+  it("answers are the same as before after a custom score has thrown", () => {
     const index = indexOf(...records)
     const before = index.match(sight, asked(), question({}))
     const score = () => {
@@ -123,7 +123,7 @@ describe("Searcher", () => {
     Searcher.run(() => Searcher.search(retrieval, options, ada, query, 0))
   const records = ["a", "b", "c"].map((name, n) => record(name, { body: `tea ${name.repeat(4)}`, createdAt: n }))
 
-  it.effect("reports `exact: false` if either leg is inexact, and omits it if both are exact", () =>
+  it.effect("the result has `exact: false` if either retriever is inexact, and no `exact` if both are exact", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const embedding = { model: "m", vector: [1, 0] }
@@ -139,7 +139,7 @@ describe("Searcher", () => {
       assert.isFalse((yield* search(over(index, { vectors }), { embedding, mode: "vector" })).leftOut.exact)
     }))
 
-  it.effect("drops a record that was erased, forgotten, hidden or changed between ranking and reading", () =>
+  it.effect("a record that was erased, forgotten, hidden or changed between ranking and reading is left out", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const match: Retrieval["match"] = (...asked) =>
@@ -177,7 +177,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("reads the bodies of the hits and of folded candidates, and few others", () =>
+  it.effect("the bodies that are read are those of the hits and of folded candidates, and few others", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(
@@ -210,7 +210,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(reads, [2, 4])
     }))
 
-  it.effect("answers by word alone if there is no vector index", () =>
+  it.effect("the search is by words only if there is no vector index", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const query = { text: "tea", embedding: { model: "m", vector: [1, 0] } }

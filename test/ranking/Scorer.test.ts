@@ -16,12 +16,12 @@ const input = (fields: Parameters<typeof record>[1], over: Partial<{ relevance: 
 })
 
 describe("score", () => {
-  it("is the relevance if no weights are given or all are 0", () => {
+  it("the score is the relevance if no weights are given or all are 0", () => {
     assert.deepStrictEqual(score({})(input({})), { score: 0.4, factors: { lexical: 0.4 } })
     assert.deepStrictEqual(score({ weights: { lexical: 0 } })(input({})), { score: 0.4, factors: { lexical: 0.4 } })
   })
 
-  it("is the weighted mean of the factors, and the shares of the factors add up to it", () => {
+  it("the score is the weighted mean of the factors, whose shares add up to it", () => {
     const weights = { lexical: 2, importance: 1, confidence: 1 }
     assert.deepStrictEqual(score({ weights })(input({ importance: 1, confidence: 0 })), {
       score: 0.45,
@@ -40,11 +40,11 @@ describe("score", () => {
     )
   })
 
-  it("treats a missing confidence as 0.5", () => {
+  it("a missing confidence counts as 0.5", () => {
     assert.strictEqual(score({ weights: { lexical: 0, confidence: 1 } })(input({})).score, 0.5)
   })
 
-  it("halves recency with each half-life of the kind since the last change, down to 0.1, and never exceeds 1", () => {
+  it("recency halves with each half-life of the kind since the last change, is at least 0.1, and never exceeds 1", () => {
     const recency = (now: number, fields = {}, kind = MemoryKind.working) =>
       score({ weights: { lexical: 0, recency: 1 } })({ ...input(fields), now, kind }).score
     assert.strictEqual(recency(0), 1)
@@ -58,7 +58,7 @@ describe("score", () => {
     assert.strictEqual(recency(1, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 0.1)
   })
 
-  it("scores emotion by congruence with the query's, ignores it without one, and treats a missing one as 0.5", () => {
+  it("emotion is the congruence with the query's emotion, not scored without one, and 0.5 if the record has none", () => {
     const weights = { lexical: 0, emotion: 1 }
     const emotion = { V: 1, A: 1, D: 1 }
     const of = (felt: MemoryRecord["data"][string]) =>
@@ -70,14 +70,14 @@ describe("score", () => {
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })
 
-  it("ignores weights of legs that did not run", () => {
+  it("weights of retrievers that did not run are ignored", () => {
     const weights = { vector: 5, conversation: 5, graph: 5 }
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })
 })
 
 describe("defaultMemoryScorer", () => {
-  it("is 0.995^hours + importance + relevance", () => {
+  it("the score is 0.995^hours + importance + relevance", () => {
     assert.closeTo(defaultMemoryScorer(input({ importance: 0.7 }, { now: 10 * hour })), 0.995 ** 10 + 0.7 + 0.4, 1e-12)
     assert.strictEqual(defaultMemoryScorer(input({ createdAt: hour })), 1.9)
   })

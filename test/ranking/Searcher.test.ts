@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`answers ${queries} random queries like an in-memory index: ${size} records, ${repeating} of them repeated`, () =>
+    it.effect(`${queries} random queries are answered as by an in-memory index: ${size} records, ${repeating} of them repeated`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -117,7 +117,7 @@ describe("Searcher over an index without bodies", () => {
   }
 })
 
-it("folds 300 equal records into one hit without losing another record within the limit", () => {
+it("300 equal records are folded into one hit, and no other record within the limit is lost", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (let n = 0; n < 300; n++) {
     index.add(record(`same ${n}`, { summary: "Drinks green tea", body: "Drinks green tea" }))
@@ -129,7 +129,7 @@ it("folds 300 equal records into one hit without losing another record within th
   }
 })
 
-it("includes a hit whose score equals minScore, and whyNot agrees", () => {
+it("a hit whose score equals minScore is returned, and whyNot agrees", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (
     const [name, body] of [["one", "green tea"], ["two", "tea at the harbour"], ["three", "a boat and tea, then bread"]]
@@ -160,7 +160,7 @@ describe("hybrid search", () => {
   const embedding = { model, vector: [1, 0] }
   const at = (n: number, body: string) => record(`at ${n}`, { summary: body, body, createdAt: n, updatedAt: n })
 
-  it("counts the cosine of a record that only its words have found", () => {
+  it("the cosine of a record that was found only by its words counts, too", () => {
     const near = Array.from({ length: 150 }, (_, n) => [at(n, `note number${n}`), [1, n / 1_000]] as const)
     const index = indexOf([...near, [at(1_000, "a harbour"), [3, 4]]])
     const query: MemoryQuery = { text: "harbour", embedding, explain: true, limit: 150 }
@@ -169,7 +169,7 @@ describe("hybrid search", () => {
     assert.closeTo(found?.explanation?.["cosine"] ?? 0, 0.6, 1e-6)
   })
 
-  it("explains a score by the shares of its legs, which add up to it", () => {
+  it("the explanation of a score has the shares of both retrievers, which add up to the score", () => {
     const index = indexOf([[at(1, "a harbour"), [3, 4]], [at(2, "tea"), [1, 0]], [at(3, "tea at the harbour"), [4, 3]]])
     const { hits } = index.search(Viewer.system(), { text: "harbour", embedding, explain: true }, 0)
     assert.lengthOf(hits, 3)
@@ -178,7 +178,7 @@ describe("hybrid search", () => {
     }
   })
 
-  it("returns the newest of 400 records with equal scores, in whatever order they were added", () => {
+  it("the newest of 400 records with equal scores are returned, in whatever order they were added", () => {
     const times = Array.from({ length: 400 }, (_, n) => (n * 7) % 400)
     const index = indexOf(times.map((n) => [at(n, `note number${n}`), [1, 0]] as const))
     for (const mode of ["vector", "hybrid"] as const) {
@@ -187,7 +187,7 @@ describe("hybrid search", () => {
     }
   })
 
-  it.effect("finds ten texts with fifty copies each in at most three rounds, and returns the newest copy of each", () =>
+  it.effect("ten texts with fifty copies each are found in at most three rounds, each by its newest copy", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

@@ -66,7 +66,7 @@ const queries = times(400, 4_000)
 
 describe("search that evaluates few of its matches", () => {
   for (const { repeating, seed, size } of worlds) {
-    it(`finds and scores the same as one that evaluates each, and counts at least what it returns: ${size} records`, () => {
+    it(`hits and scores equal those of a search that evaluates each match, and the count is at least their number: ${size} records`, () => {
       const any = random(100 + seed)
       const { below, of } = any
       const [few, all] = [make(0), make(Infinity)]
@@ -138,7 +138,7 @@ describe("search that evaluates few of its matches", () => {
     { "metadata.toString": { exists: true } }
   ]
 
-  it("finds by a metadata filter among thousands what the search without it finds, filtered afterwards", () => {
+  it("hits of a metadata filter among thousands equal those of the search without the filter, filtered afterwards", () => {
     for (const where of conditions) {
       const isMeant = matching({ where }, undefined)
       for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
@@ -153,7 +153,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("evaluates no record for a metadata filter whose value thousands of records share", () => {
+  it("no record is evaluated for a metadata filter whose value thousands of records share", () => {
     for (const text of ["tea", "cup7 cup8 cup9"]) {
       const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
       assert.isAbove(hits.length, 2)
@@ -162,7 +162,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("distinguishes all metadata values that a filter can distinguish", () => {
+  it("all metadata values that a filter can tell apart are told apart", () => {
     const values: ReadonlyArray<Json> = ["1", 1, true, "true", null, "null", "", 0, -0, "x".repeat(65), [1], { a: 1 }]
     const index = MemoryIndex.make()
     const records = Array.from({ length: 4_000 }, (_, n) => {
@@ -193,7 +193,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("finds and scores the same among thousands of matches with many equal scores", () => {
+  it("hits and scores are the same among thousands of matches with many equal scores", () => {
     const any = random(7)
     const { below, maybe, next, of } = any
     let inexact = 0
@@ -218,7 +218,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(inexact, 10)
   })
 
-  it("finds the same hits, scores and counts among thousands of matches in many scopes as a plain scan", () => {
+  it("hits, scores and counts among thousands of matches in many scopes equal those of a plain scan", () => {
     const any = random(11)
     const { below, maybe, next, of } = any
     const index = make()
@@ -267,7 +267,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("evaluates no record for a filter by kind, tag, trust or asOf, and counts exactly", () => {
+  it("no record is evaluated for a filter by kind, tag, trust or asOf, and the count is exact", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("evaluates a small part of the matches for other filters and for weights, and then reports an inexact count", () => {
+  it("a small part of the matches is evaluated for other filters and for weights, and the count is then inexact", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },
@@ -299,7 +299,7 @@ describe("search that evaluates few of its matches", () => {
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 
-  it("counts exactly if there are few matches or few pass the filter", () => {
+  it("the count is exact if there are few matches or few pass the filter", () => {
     assert.deepStrictEqual(
       looksOf({ text: "cup7", minImportance: 0.5 }).leftOut,
       looksOf({ text: "cup7", minImportance: 0.5 }).leftOut
@@ -309,7 +309,7 @@ describe("search that evaluates few of its matches", () => {
     assert.deepStrictEqual([hits.length, leftOut], [2, { limit: 0, budget: 0, folded: 0 }])
   })
 
-  it("lists nothing for a kind without records, without evaluating a record", () => {
+  it("the list of a kind without records is empty, and no record is evaluated for it", () => {
     index.looks = 0
     assert.deepStrictEqual(index.list(everyone, { kinds: ["working"] }, now), { items: [] })
     assert.strictEqual(index.looks, 0)
@@ -317,7 +317,7 @@ describe("search that evaluates few of its matches", () => {
 })
 
 describe("hybrid search that evaluates few of its matches", () => {
-  it("never reports leftOut as 0 if hits are left out", () => {
+  it("leftOut is never 0 if hits are left out", () => {
     const index = MemoryIndex.make({ analyzer })
     const near = (n: number, body: string) => record(`near ${n}`, { body, data: { room: 1 } })
     const filler = (name: string, n: number) => Array.from({ length: 60 }, (_, i) => `${name}${n}x${i}`).join(" ")

@@ -131,7 +131,7 @@ const foundIn = (
 const queries = times(60, 600)
 
 describe("search among thousands of turns in hundreds of sessions", () => {
-  it("has the hits, order, scores and counts of computing each record's score by itself", () => {
+  it("hits, order, scores and counts equal those of computing each record's score separately", () => {
     const any = random(15)
     const { below, maybe, of } = any
     const { docs, index } = worldOf(4_000, any)
@@ -175,7 +175,7 @@ describe("search among turns with minScore", () => {
     return hits.length + leftOut.limit
   }
 
-  it("counts every match that reaches minScore, whatever the limit", () => {
+  it("the count includes every match that reaches minScore, whatever the limit", () => {
     for (const weights of [undefined, { recency: 0.3 }]) {
       const all = ask({ limit: 5_000, weights }).hits.length
       assert.isAbove(all, 1_000)

@@ -40,17 +40,17 @@ describe("TimeExpression", () => {
     ["on Wednesday", "2024-05-08 2024-05-08"],
     ["last Friday", "2024-05-10 2024-05-10"],
     ["the last 10 days", "2024-05-05 2024-05-15"]
-  ])("reads \"%s\" as %s", (text, expected) => {
+  ])("the text \"%s\" names %s", (text, expected) => {
     assert.deepStrictEqual(spans(text), [expected])
   })
 
-  it("reads a date of ambiguous order both ways, and no impossible date", () => {
+  it("a date of ambiguous order has both readings, and an impossible date has none", () => {
     assert.deepStrictEqual(spans("8/5/2023"), ["2023-05-08 2023-05-08", "2023-08-05 2023-08-05"])
     assert.deepStrictEqual(spans("31.12.2023"), ["2023-12-31 2023-12-31"])
     assert.isUndefined(spans("31 Feb 2023"))
   })
 
-  it("reads a month or day without a year as that of any year", () => {
+  it("a month or day without a year is that of any year", () => {
     assert.deepStrictEqual(yearly("in August"), [{ month: 7 }])
     assert.deepStrictEqual(yearly("on the 4th of July"), [{ month: 6, day: 4 }])
     const may = TimeExpression.timesIn("in May", now)!
@@ -59,13 +59,13 @@ describe("TimeExpression", () => {
   })
 
   it.each(["may I ask?", "who will march?", "version 1.2023.4 of it", "a sunny day", "the second one", ""])(
-    "reads no time in \"%s\"",
+    "the text \"%s\" names no time",
     (text) => {
       assert.isUndefined(TimeExpression.timesIn(text, now))
     }
   )
 
-  it("has closeness 1 within the time, less the further away, and 0 from a month away", () => {
+  it("closeness is 1 within the time, less the further away, and 0 from a month away", () => {
     const times = TimeExpression.timesIn("on 8 May 2023", now)!
     const at = (days: number) => TimeExpression.closeness(times, Date.UTC(2023, 4, 8) + days * day)
     assert.strictEqual(at(0.5), 1)
@@ -75,7 +75,7 @@ describe("TimeExpression", () => {
     assert.strictEqual(at(40), 0)
   })
 
-  it("recognises questions for a time by when, how long or which day, and texts that name one by a day, date or word", () => {
+  it("questions for a time are recognised by when, how long or which day, texts that name one by a day, date or word", () => {
     for (const text of ["When did she go?", "How long ago?", "On which day?", "what year was it"]) {
       assert.isTrue(TimeExpression.asksWhen(text), text)
     }
@@ -86,7 +86,7 @@ describe("TimeExpression", () => {
     assert.isFalse(TimeExpression.namesTime("green tea"))
   })
 
-  it("never skips a text that names or asks for a time in its quick pre-check", () => {
+  it("the quick pre-check rejects no text that names or asks for a time", () => {
     const words = FastCheck.constantFrom(
       ...[
         "on",
@@ -118,7 +118,7 @@ describe("TimeExpression", () => {
     )
   })
 
-  it("accepts any text, and a long one at little cost", () => {
+  it("any text is accepted, and a long one costs little", () => {
     for (const text of [...naughty, "9".repeat(100_000), "last ".repeat(20_000), "1 1 1 ".repeat(20_000)]) {
       for (const { yearly = [], spans = [] } of [TimeExpression.timesIn(text, now) ?? {}]) {
         assert.isTrue(spans.flat().every(Number.isFinite) && yearly.every(({ month }) => month >= 0))

@@ -33,18 +33,18 @@ describe("tokenise", () => {
     ["a\u0000bc\ud800de\udfff", "bc de"],
     ["ﷺ", "صلى الله عليه وسلم"]
   ]
-  it.each(cases)("splits \"%s\" into \"%s\"", (text, terms) => {
+  it.each(cases)("the terms of \"%s\" are \"%s\"", (text, terms) => {
     assert.deepStrictEqual(tokenise(text).join(" "), terms)
   })
 
-  it("finds a word of any script in every text that quotes it", () => {
+  it("a word of any script is a term of every text that quotes it", () => {
     for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
       const [first] = tokenise(word)
       assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)
     }
   })
 
-  it("ignores case, accents and Unicode composition", () => {
+  it("case, accents and Unicode composition make no difference", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString({ maxLength: 30 }), (text) => {
         assert.deepStrictEqual(tokenise(text.normalize("NFC")), tokenise(text.normalize("NFD")))
@@ -54,7 +54,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise("CRÈME brûlée"), tokenise("creme BRULEE"))
   })
 
-  it("gives non-empty words without spaces, ASCII capitals or single ASCII characters, and each is a term of itself", () => {
+  it("terms are not empty, have no spaces or ASCII capitals, are no single ASCII character, and are terms of themselves", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -72,7 +72,7 @@ describe("tokenise", () => {
     )
   })
 
-  it("cuts a long text without spaces between characters", () => {
+  it("a long text without spaces is cut between characters", () => {
     for (const start of ["", "京", "行く"]) {
       const terms = tokenise(start + "𠮷".repeat(1_000))
       assert.isTrue(terms.every((term) => term.isWellFormed()))
@@ -81,7 +81,7 @@ describe("tokenise", () => {
   })
 
   const long = times(250_000, 1_000_000)
-  it(`tokenises ${long} characters of any kind into a bounded number of terms`, async () => {
+  it(`${long} characters of any kind make a bounded number of terms`, async () => {
     for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
       const terms = tokenise(text.repeat(Math.floor(long / text.length)))
       assert.isAtMost(terms.reduce((sum, { length }) => sum + length, 0), 20 * long)
@@ -91,7 +91,7 @@ describe("tokenise", () => {
 })
 
 describe("make", () => {
-  it("stems English words only, and only if asked", () => {
+  it("English words are stemmed, other words are not, and only if the option is set", () => {
     const stemmed = make({ stem: true })
     assert.deepStrictEqual(stemmed("running runs relational constructor Größen 42nd"), [
       "run",
@@ -105,14 +105,14 @@ describe("make", () => {
     assert.deepStrictEqual(tokenise("running runs"), ["running", "runs"])
   })
 
-  it("removes few stopwords by default, none, or question words too", () => {
+  it("the stopwords that are dropped are few by default, none, or also question words", () => {
     const text = "What is the capital of France"
     assert.deepStrictEqual(tokenise(text), ["what", "capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "wide" })(text), ["capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "none" })(text), ["what", "is", "the", "capital", "of", "france"])
   })
 
-  it("gives the same stems after its bounded cache has overflowed", () => {
+  it("stems are the same after the bounded cache has overflowed", () => {
     const stemmed = make({ stem: true })
     const word = (n: number) => `${n.toString(26).replace(/[0-9]/g, (digit) => "qrstuvwxyz"[Number(digit)]!)}ings`
     const first = stemmed(word(0) + " " + word(1))
@@ -145,11 +145,11 @@ describe("a tokenizer with compounds", () => {
     ["Don't wait...", ["don", "wait"]],
     ["the end. Next", ["the", "end", "next"]],
     ["a.b\u2026 ++ -- ../..", ["a", "b", "a.b"]]
-  ])("splits \"%s\" into %j", (text, terms) => {
+  ])("the terms of \"%s\" are %j", (text, terms) => {
     assert.deepStrictEqual(compounds(text), terms)
   })
 
-  it("is not the default: the default tokenizer does not keep compounds whole", () => {
+  it("the option is off by default: the default tokenizer returns no whole compounds", () => {
     assert.deepStrictEqual(tokenise("8.104.9 in src/index.ts and getUserName by R"), [
       "104",
       "src",
@@ -159,7 +159,7 @@ describe("a tokenizer with compounds", () => {
     ])
   })
 
-  it("does not count whole compounds and single characters in the length of a text", () => {
+  it("whole compounds and single characters do not count in the length of a text", () => {
     const { index } = Analyzer.make()
     const { length, terms } = Bm25.buildDoc(0, { summary: "", body: "Run 8.104.9 of src/index.ts with R" }, index)
     assert.sameMembers(Array.from(terms.keys()), [
@@ -169,7 +169,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(["r", "8.104.9", "東", "tea"].map(isCounted), [false, false, true, true])
   })
 
-  it("drops single characters other than capitals from a query, unless it has nothing else", () => {
+  it("single characters other than capitals are dropped from a query, unless nothing else is in it", () => {
     const { query } = Analyzer.make()
     assert.deepStrictEqual(query("R"), ["r"])
     assert.deepStrictEqual(query("r"), ["r"])
@@ -178,12 +178,12 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(query("who am I"), ["who", "am"])
   })
 
-  it("has another fingerprint than one without compounds", () => {
+  it("the fingerprint differs from that of a tokenizer without compounds", () => {
     const [with_, without] = [true, false].map((compounds) => Analyzer.make({ compounds }).index)
     assert.notStrictEqual(fingerprint(with_!), fingerprint(without!))
   })
 
-  it("tokenises long runs of joints or parts at little cost, and accepts any text", () => {
+  it("long runs of joining signs or parts cost little, and any text is accepted", () => {
     for (
       const text of [
         ...naughty,

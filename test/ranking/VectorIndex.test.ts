@@ -44,7 +44,7 @@ const vector = (dimensions: number) =>
   ).map((numbers) => Float32Array.from(numbers))
 
 describe("cosineSimilarity", () => {
-  it("is 1 for the same direction, -1 for the opposite and 0 for a right angle", () => {
+  it("the cosine is 1 for the same direction, -1 for the opposite and 0 for a right angle", () => {
     assert.strictEqual(cosineSimilarity([1, 2, 3], [1, 2, 3]), 1)
     assert.closeTo(cosineSimilarity([1, 2, 3], [2, 4, 6]), 1, 1e-15)
     assert.closeTo(cosineSimilarity([1, 2, 3], [-1, -2, -3]), -1, 1e-15)
@@ -52,7 +52,7 @@ describe("cosineSimilarity", () => {
     assert.closeTo(cosineSimilarity([1, 0], [1, 1]), Math.SQRT1_2, 1e-15)
   })
 
-  it("is 0 for zero vectors, different lengths, empty vectors and numbers that are not finite", () => {
+  it("the cosine is 0 for zero vectors, different lengths, empty vectors and numbers that are not finite", () => {
     for (
       const [a, b] of [[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[1], [1, 1]], [[], []], [[NaN, 1], [1, 1]], [
         [Infinity, 1],
@@ -61,12 +61,12 @@ describe("cosineSimilarity", () => {
     ) assert.strictEqual(cosineSimilarity(a!, b!), 0)
   })
 
-  it("is right if the squares over- or underflow", () => {
+  it("the cosine is right if the squares overflow or underflow", () => {
     assert.closeTo(cosineSimilarity([1e200, 1e200], [1e-200, 0]), Math.SQRT1_2, 1e-15)
     assert.strictEqual(cosineSimilarity([5e-324, 0], [1e308, 0]), 1)
   })
 
-  it("is never above 1 for vectors of the same direction", () => {
+  it("the cosine is never above 1 for vectors of the same direction", () => {
     const next = gaussian(6)
     for (let n = 0; n < 1_000; n++) {
       const a = Array.from({ length: 7 }, next)
@@ -77,7 +77,7 @@ describe("cosineSimilarity", () => {
     }
   })
 
-  it("is never NaN, lies in -1..1, and is symmetric", () => {
+  it("the cosine is never NaN, lies in -1..1, and is symmetric", () => {
     const numbers = FastCheck.array(FastCheck.double(), { maxLength: 9 })
     FastCheck.assert(
       FastCheck.property(numbers, numbers, (a, b) => {
@@ -93,10 +93,10 @@ describe("cosineSimilarity", () => {
 })
 
 describe("VectorIndex", () => {
-  it("is tested with and without quantization, since this machine supports the instructions", () =>
+  it("these tests run with and without quantization, since this machine supports the instructions", () =>
     assert.isDefined(QuantizedVectors.make(4)))
 
-  it("finds the nearest ten of clustered, random and equal vectors of any dimensions, quantized or not", async () => {
+  it("the nearest ten of clustered, random and equal vectors of any dimensions are found, quantized or not", async () => {
     for (const dimensions of [1, 3, 16, 100, 384]) {
       for (const clusters of [0, 1, 40]) {
         const rows = scattered(2_000, dimensions, clusters, 7)
@@ -114,7 +114,7 @@ describe("VectorIndex", () => {
   })
 
   for (const [sort, quantizeFrom] of Object.entries(sorts)) {
-    it(`${sort}: returns exact cosines after random additions, replacements and removals`, () => {
+    it(`${sort}: cosines are exact after random additions, replacements and removals`, () => {
       const step = FastCheck.record({
         id: FastCheck.integer({ min: 0, max: 120 }),
         act: FastCheck.constantFrom("add", "add", "add", "remove"),
@@ -150,7 +150,7 @@ describe("VectorIndex", () => {
       )
     })
 
-    it(`${sort}: finds vectors that were moved into the place of removed ones`, () => {
+    it(`${sort}: vectors that were moved to the position of removed ones are found`, () => {
       const rows = scattered(1_000, 24, 0, 9)
       const index = filled(rows, quantizeFrom)
       const left = new Map(rows.entries())
@@ -161,7 +161,7 @@ describe("VectorIndex", () => {
       for (const query of rows.slice(950)) assert.deepStrictEqual(index.search(query, 3), naive(left, query, 3))
     })
 
-    it(`${sort}: keeps the order of addition for equal scores; a replaced vector keeps its place`, () => {
+    it(`${sort}: equal scores keep the order of addition; a replaced vector keeps its position`, () => {
       const one = Float32Array.of(1, 0)
       const index = filled(Array.from({ length: 100 }, () => one), quantizeFrom)
       assert.deepStrictEqual(index.search(one, 3).map(({ id }) => id), [0, 1, 2])
@@ -173,7 +173,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.searchAmong(one, [50, 7, 0], 2).map(({ id }) => id), [7, 50])
     })
 
-    it(`${sort}: gives a zero vector the cosine 0, stored or searched for`, () => {
+    it(`${sort}: a zero vector has the cosine 0, stored or searched for`, () => {
       const index = make<string>(2, { quantizeFrom })
       for (const [id, x] of [["away", -1], ["zero", 0], ["near", 1]] as const) index.add(id, Float32Array.of(x, 0))
       assert.deepStrictEqual(index.search(Float32Array.of(1, 0), 9), [
@@ -184,7 +184,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.search(new Float32Array(2), 2), [{ id: "away", score: 0 }, { id: "zero", score: 0 }])
     })
 
-    it(`${sort}: finds the one of thousands that the filter admits, with limit 1`, () => {
+    it(`${sort}: the only one of thousands that the filter accepts is found with limit 1`, () => {
       const rows = scattered(3_000, 8, 0, 3)
       const index = filled(rows, quantizeFrom)
       const found = naive(rows.entries(), rows[0]!, 3_000).at(-1)!
@@ -193,14 +193,14 @@ describe("VectorIndex", () => {
     })
   }
 
-  it("calls the filter for few of the vectors", () => {
+  it("the filter is called for few of the vectors", () => {
     const rows = scattered(5_000, 32, 0, 4)
     let asked = 0
     filled(rows, 0).search(rows[0]!, 10, () => ++asked > 0)
     assert.isBelow(asked, 1_000)
   })
 
-  it("returns nothing if it is empty, among no ids, or with limit 0", () => {
+  it("the result is empty for an empty index, among no ids, or with limit 0", () => {
     const index = make<string>(2)
     const query = Float32Array.of(1, 0)
     assert.deepStrictEqual(index.search(query, 5), [])
@@ -212,7 +212,7 @@ describe("VectorIndex", () => {
     assert.deepStrictEqual(index.search(query, 5), [])
   })
 
-  it("throws for a vector of other dimensions or not finite, and does not change", () => {
+  it("a vector of other dimensions, or one that is not finite, throws and changes nothing", () => {
     const index = make<string>(2)
     for (const wrong of [[1], [1, 2, 3], [NaN, 1], [1, Infinity]]) {
       const vector = Float32Array.from(wrong)
@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("grows over many pages of memory and reuses freed space", () => {
+  it("memory grows over many pages, and freed space is used again", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)

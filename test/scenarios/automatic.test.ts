@@ -49,7 +49,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, l
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("an agent that is interrupted or crashes at any moment of a turn has its kept turns remembered once by the next process, and others at most once", () =>
+  it.effect("the turns kept by an agent that stops at any moment of a turn are remembered once by the next process, others at most once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -84,7 +84,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, l
       }
     }))
 
-  it.effect("an agent that is interrupted or crashes in the middle of a flush continues with the next one, and asks the model nothing twice", () =>
+  it.effect("a flush during which the agent stops is continued by the next process, and the model is asked nothing twice", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 60; after += 2 * each) {
         yield* Effect.scoped(Effect.gen(function*() {

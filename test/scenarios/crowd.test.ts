@@ -54,7 +54,7 @@ const modelOf = (readAt: Map<string, Array<number>>) =>
 
 describe("MemoryManager with conversations whose extraction hangs, dies or fails", () => {
   it.effect(
-    `extracts every other turn of ${users} users within two trigger periods, and none twice`,
+    `the turns of all other users among ${users} are extracted within two trigger periods, and none twice`,
     () =>
       Effect.gen(function*() {
         const readAt = new Map<string, Array<number>>()

@@ -24,7 +24,7 @@ for (const [name, layer] of Object.entries(stores)) {
   const within = Effect.provide(world({ stores: named, config: { extraction } }))
 
   describe(`MemoryManager over two stores (${name})`, () => {
-    it.effect("writes to the named stores, and returns from each at most its maxResults", () =>
+    it.effect("add writes to the named stores, and search returns from each at most its maxResults", () =>
       Effect.gen(function*() {
         const { add, search } = yield* manager
         yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
@@ -37,7 +37,7 @@ for (const [name, layer] of Object.entries(stores)) {
         assert.deepStrictEqual(bodies(yield* search(bob, "tea coffee")), [])
       }).pipe(within))
 
-    it.effect("extracts a turn into each store, shows it in the next turn, and erases it from both", () =>
+    it.effect("a turn is extracted into each store, shown in the next turn, and erased from both", () =>
       Effect.gen(function*() {
         const { context, flush, forgetAll, turnEnd } = yield* service
         const { outboxes, stores } = yield* manager
@@ -59,7 +59,7 @@ for (const [name, layer] of Object.entries(stores)) {
         }
       }).pipe(MemoryService.as(ada), within))
 
-    it.effect("keeps concurrent users apart", () =>
+    it.effect("concurrent users see only their own memories", () =>
       Effect.gen(function*() {
         const { context, flush, turnEnd } = yield* service
         const users = Array.from(

@@ -55,7 +55,7 @@ const isRow = (row: string) => ({ data }: MemoryRecord) => data["row"] === row
 
 describe("data of a newer release", () => {
   law(
-    "data of a newer release in a vault prevents it from opening, and no file changes",
+    "a vault of a newer release does not open, and no file changes",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -70,7 +70,7 @@ describe("data of a newer release", () => {
 
   for (const row of ["messages", "plan", "session"]) {
     law(
-      `data of a newer release in an outbox's ${row} row prevents the outbox from opening and a purge from running, and no row changes`,
+      `an outbox's ${row} row of a newer release prevents the outbox from opening and a purge from running, and no row changes`,
       (root) =>
         Effect.gen(function*() {
           const { store } = yield* opened(path.join(root, "vault"))
@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "data of a newer release in a row written by hand is ignored and does not stop the outbox",
+    "a row with the version of a newer release that was written by hand is ignored and does not stop the outbox",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -102,7 +102,7 @@ describe("data of a newer release", () => {
   )
 
   law(
-    "data of a newer release in a checkpoint is neither resumed nor overwritten",
+    "a checkpoint of a newer release is neither resumed nor overwritten",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume, save } = yield* Resume.Resume
@@ -116,7 +116,7 @@ describe("data of a newer release", () => {
       )
   )
 
-  law("data of a newer release in a cassette is neither replayed nor recorded on", (root) =>
+  law("a cassette of a newer release is neither replayed nor recorded on", (root) =>
     Effect.gen(function*() {
       const file = path.join(root, "cassette.jsonl")
       yield* rewrite(file, (text) => `${text}{"version":2,"turns":[]}\n{"unfinished`)

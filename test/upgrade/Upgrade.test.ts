@@ -45,10 +45,10 @@ const counts = (remembered: ReadonlyArray<string>, texts: ReadonlyArray<string>)
 const once = (texts: ReadonlyArray<string>) => texts.map((text) => [text, 1])
 
 describe("data of an earlier release", () => {
-  it("is there from at least one release", () => assert.isNotEmpty(all()))
+  it("the data of at least one earlier release is tested", () => assert.isNotEmpty(all()))
 
   law(
-    "data of an earlier release in a vault gives the same answers at the first and second opening",
+    "a vault of an earlier release gives the same answers at the first and second opening",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -61,7 +61,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "data of an earlier release in a snapshot is read with each record as its file has it",
+    "the records in a snapshot of an earlier release are read as their files have them",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "data of an earlier release in a snapshot has the expiry time of each tombstone after one opening",
+    "the tombstones in a snapshot of an earlier release have their expiry times after one opening",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -104,7 +104,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "data of an earlier release in an outbox is extracted once per message, and each parked message once released",
+    "the messages in an outbox of an earlier release are extracted once, and each parked message once released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -153,7 +153,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "data of an earlier release in a checkpoint is resumed under its spec with an unchanged hash",
+    "a checkpoint of an earlier release is resumed under its spec with an unchanged hash",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume } = yield* Resume.Resume
@@ -173,7 +173,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "data of an earlier release in a cassette is replayed answer by answer",
+    "a cassette of an earlier release is replayed answer by answer",
     (root, { cassette }) =>
       Effect.gen(function*() {
         const { complete } = yield* Completion.Completion

@@ -1,6 +1,6 @@
 /**
- * SHA-256, HMAC and secret bytes without node:crypto. `#hash` resolves to this module in browsers and wherever else the export
- * condition `node` is not set. Does not use WebCrypto, which hashes asynchronously only. Every hash equals that of `HashNode`.
+ * SHA-256, HMAC and secret bytes without node:crypto. `#hash` resolves to this module in browsers, and wherever else the export condition
+ * `node` is not set. Does not use WebCrypto, whose hashes are asynchronous. Every hash equals that of `HashNode`.
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import * as sha2 from "@noble/hashes/sha2.js"

@@ -1,4 +1,4 @@
-/** The patterns by which `Redaction.layer` finds secrets, and the checks by which it skips values that only look like secrets. */
+/** The patterns by which `Redaction.layer` finds secrets, and checks that exclude values which only look like secrets. */
 
 /** A redacted text, and the number of secrets that were replaced in it. */
 export interface Redacted {
@@ -6,34 +6,34 @@ export interface Redacted {
   readonly count: number
 }
 
-/** Options of `layer`: which sorts of secrets are found. */
+/** Options of `layer`: the sorts of secrets to find. */
 export interface Options {
-  /** Private keys, and API keys of known providers, recognised by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
+  /** Private keys, and API keys of known providers, found by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
   /**
-   * JSON Web Tokens, bearer tokens, basic credentials in headers, passwords in URLs, and values that follow a word such as password,
-   * passcode, secret, token or key in a text or as a command-line option. Default true.
+   * JSON Web Tokens, bearer tokens, basic credentials in headers, passwords in URLs, and values after a word such as password, passcode,
+   * secret, token or key, in a text or as a command-line option. Default true.
    */
   readonly tokens?: boolean | undefined
   /** Numbers of 13 to 19 digits with the prefix, the length and the check digit of a payment card. Default true. */
   readonly cards?: boolean | undefined
   /** E-mail addresses. Default false. */
   readonly emails?: boolean | undefined
-  /** Your own patterns, by name. A match of the pattern `customer` becomes `(redacted customer)`. Default none. */
+  /** Your own patterns, by name. A match of a pattern named `customer` is replaced by `(redacted customer)`. Default: none. */
   readonly patterns?: Readonly<Record<string, RegExp>> | undefined
 }
 
 interface Rule {
   readonly name: string
   readonly pattern: RegExp
-  /** Decides whether a match of the pattern is a secret. Default: every match is. */
+  /** Whether a match of the pattern is a secret. Default: every match is. */
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** Matches the replacement that an earlier redaction left, such as `(redacted key)`, or its beginning `(redacted`. */
+/** Matches the replacement of an earlier redaction, such as `(redacted key)`, or its beginning `(redacted`. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Makes the function with which `layer` redacts. Cost: linear in the length of the text, whatever the text. */
+/** Returns the function with which `layer` redacts. Cost: linear in the length of the text, whatever the text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [
@@ -63,9 +63,9 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
   }
 }
 
-/** Position where a secret may begin: not after a word character, unless that ends an escape such as `\n` in JSON text. */
+/** Matches where a secret may begin: not after a word character, unless that is the end of an escape such as `\n` in JSON text. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Matches a private key in PEM form up to its `END` line or, if that is missing, to the end of the text. */
+/** Matches a private key in PEM form up to its `END` line, or to the end of the text if there is no such line. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -86,14 +86,17 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-/** Matches the credentials of an `Authorization` header: `Basic`, `Token` or `ApiKey`. `bearer` matches bearer tokens in any text. */
+/**
+ * Matches the credentials in an `Authorization` header after `Basic`, `Token` or `ApiKey`. Bearer tokens are found in any text, by
+ * `bearer`.
+ */
 const header = new RegExp(
   "(?<=authorization\\\\?[\"'`]?\\s{0,3}[:=]\\s{0,3}\\\\?[\"'`]?(?:basic|token|api-?key)\\s{1,3})[\\w.~+/-]{6,}=*",
   "gi"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
 /**
- * Matches a JSON Web Token that does not follow a dash. A token may contain dashes, so if a match could begin after one, a text that
+ * Matches a JSON Web Token that does not follow a dash. A token may contain dashes: if a match could also begin after a dash, a text that
  * repeats `-eyJ…` would take quadratic time.
  */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
@@ -101,19 +104,19 @@ const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Position where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
+/** Matches where a name may begin: where a secret may (`begins`), or after an underscore, as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
-/** End of a name whose value is a password: password, userPassword. */
+/** Matches the end of a name whose value is a password, such as password or userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
-/** Command-line option up to its value, in a shell or in a list of arguments: `--db-password `, `"--password", `. */
+/** Returns a pattern of a command-line option up to its value, in a shell or in a list of arguments: `--db-password `, `"--password", `. */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
-/** Optional words between "password" and "is" that tell whose password it is: the password *for the guests* is. */
+/** Matches optional words between "password" and "is" that say whose password it is: the password *for the guests* is. */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
-/** Separator between a name and its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
+/** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Match passwords in quotes, of at most 200 characters; spaces are allowed. A quote after a backslash belongs to the password, unless
+ * Match passwords in quotes, of at most 200 characters, which may contain spaces. A quote after a backslash is part of the password, unless
  * it is the last quote on the line.
  */
 const passphrases = [
@@ -128,8 +131,8 @@ const passphrases = [
   )
 )
 /**
- * Match values without quotes whose name says that they are secret. After a colon or an equals sign, a password may be any word;
- * every other value must contain a digit.
+ * Match values without quotes whose name says that they are secret. A password after a colon or an equals sign may be any word; every other
+ * value must contain a digit.
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
@@ -139,7 +142,7 @@ const assigned = (() => {
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
   const isQuantity = "[\\d._]{1,10}(?:[\\s\"'`,;)\\]}]|$)"
   return [
-    `(?<=${nameStart}(?:PG)?${passwords}${set})${value}`, // not `hashPassword = function`
+    `(?<=${nameStart}(?:PG)?${passwords}${set})${value}`, // does not match `hashPassword = function`
     `(?<=${option(`(?:${passwords}|${secrets})`)}${quote})${hasDigit}(?![$/~<.\\\\-]|${isQuantity})${value}`,
     `(?<=${nameStart}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // `pwd` may also name a directory
     `(?<=${passwords}${is})${hasDigit}${value}`,
@@ -147,17 +150,17 @@ const assigned = (() => {
   ].map((pattern) => new RegExp(pattern, "gi"))
 })()
 /**
- * Whether a value may be a secret. Returns false for names of types, for words such as `required`, and for code that reads a secret from
- * an environment variable, a field or a function (`getpass.getpass(`).
+ * Whether a value may be a secret. False for names of types, for words such as `required`, and for code that reads a secret from an
+ * environment variable, a field or a function (`getpass.getpass(`).
  */
 const isValue = (match: string): boolean =>
   !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
-/** Separator between the groups of a card number: a space or a dash, non-breaking ones included. */
+/** Matches the separator between two groups of a card number: a space or a dash, also a non-breaking one. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
- * Matches card numbers with the lengths that each issuer uses: 13 digits with Visa (4) only, 17 or 18 digits only if they begin with 6,
- * at most 16 digits if they begin with 3 or 5. Numbers of other lengths are times, orders, articles or ids.
+ * Matches card numbers by the lengths that issuers use: 13 digits only if they begin with 4 (Visa), 17 or 18 digits only if they begin with
+ * 6, at most 16 digits if they begin with 3 or 5. Numbers of other lengths are times, orders, articles or ids.
  */
 const cardNumber = new RegExp(
   "(?<![\\w.+-])(?:" + [
@@ -172,8 +175,8 @@ const cardNumber = new RegExp(
   "g"
 )
 /**
- * Matches an e-mail address, and any that follow without a space between them: one alone would leave the next to a second redaction,
- * which must find nothing.
+ * Matches an e-mail address together with those that follow it without a separator. If only the first were replaced, a second redaction
+ * would find the next one; but a redaction must find nothing in a redacted text.
  */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 

@@ -1,13 +1,13 @@
 /**
- * Analysis of a note: its attributes, and its relations to older notes, by rule or from a model's answer. Pure and deterministic: it builds
- * prompts and parses answers, but calls no model. Prompts present notes as data.
+ * Analysis of a note: its attributes, and its relations to older notes, by rule or from a model's answer. Pure and deterministic: builds
+ * prompts and parses answers, but calls no model. Prompts say that notes are data, not instructions.
  *
  * ```text
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
- * tags        of 12 subjects, the first 5 in the table of which the text contains a word
+ * tags        the first 5 of the 12 `subjects` for which the text contains a word
  * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
  * context     the first sentence, or the first 200 characters, cut at a word
- * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities); a term that both notes lack is left out; 6 decimals
+ * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities); a summand that both notes lack is left out; 6 decimals
  * ```
  */
 import * as Schema from "effect/Schema"
@@ -35,7 +35,7 @@ export const attributesOf = (text: string): Attributes => ({
   context: contextOf(text)
 })
 
-/** Similarity of two notes, 0..1, the same both ways; never NaN. */
+/** Returns the similarity of two notes, 0..1, equal in both directions; never NaN. */
 export const similarity = (a: Note, b: Note): number => {
   const parts = [
     { weight: 0.6, share: jaccard(a.keywords, b.keywords) },
@@ -46,19 +46,19 @@ export const similarity = (a: Note, b: Note): number => {
   return Math.min(1, Math.round(mean * 1e6) / 1e6) // rounded to 6 decimals, to avoid 0.8200000000000001
 }
 
-/** Returns the items of the first list that the second contains too, ignoring case. */
+/** Returns the items of the first list that are also in the second, regardless of case. */
 export const shared = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(b.map(foldCase))
   return a.filter((one) => known.has(foldCase(one)))
 }
 
-/** Returns the Jaccard similarity of two sets, 0..1, ignoring case; `undefined` if both are empty. */
+/** Returns the Jaccard similarity of two sets, 0..1, regardless of case; `undefined` if both are empty. */
 const jaccard = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number | undefined => {
   const union = new Set([...a, ...b].map(foldCase))
   return union.size === 0 ? undefined : new Set(shared(a, b).map(foldCase)).size / union.size
 }
 
-/** Largest length of a keyword or entity, in UTF-16 units. */
+/** Greatest length of a keyword or entity, in UTF-16 units. */
 const longest = 64
 
 const tokenise = Tokenizer.make({ stopwords: "wide" })
@@ -95,14 +95,14 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   let isFirst = true
   let startsSentence = true
   const end = () => {
-    // a single capitalised word that begins a sentence need not be a name
+    // a single capitalised word at the start of a sentence need not be a name
     if (phrase.length > 1 || (phrase.length === 1 && !startsSentence)) keep(phrase.join(" "))
     phrase = []
   }
   for (const [whole] of text.matchAll(/\S+/g)) {
     const word = whole.replace(/^[^\p{L}\p{N}_]+|[^\p{L}\p{N}_)]+$/gu, "").replace(/(?<!\()\)+$/, "")
     const isName = capitalised.test(word) && !identifier.test(word) &&
-      (phrase.length > 0 || tokenise(word).length > 0) // "The" does not begin a phrase
+      (phrase.length > 0 || tokenise(word).length > 0) // a stopword such as "The" does not begin a phrase
     if (isName) {
       if (phrase.length === 0) startsSentence = isFirst
       phrase.push(word)
@@ -117,7 +117,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values()).slice(0, 10)
 }
 
-/** The subjects, with patterns of the words that mark a text as about them. */
+/** The subjects of notes. A text is about a subject if it contains a word that the pattern matches. */
 const table = {
   error: /\b(?:errors?|exceptions?|bugs?|fail(?:s|ed|ures?)?|crash(?:es|ed)?|broken)\b/i,
   decision: /\b(?:decid(?:e|ed|es)|decisions?|chose|chosen|agreed)\b/i,
@@ -133,25 +133,25 @@ const table = {
   people: /\b(?:teams?|customers?|users?|colleagues?|meetings?|friends?|family)\b/i
 }
 
-/** Tags that the rules and the model may give to notes. */
+/** The tags that the rules and the model may add to notes. */
 export const subjects: ReadonlyArray<string> = Object.keys(table)
 
 /** A suggested link from a note. */
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
-  /** Similarity, 0..1: suggested from 0.5, applied from 0.7. */
+  /** Similarity, 0..1. A link is suggested from 0.5, and applied from 0.7. */
   readonly similarity: number
 }
-/** The change that a new note makes to an older one. */
+/** Schema of the effect of a new note on an older one. */
 export const Change = Schema.Literal("extension", "refinement", "supersession", "contradiction")
-/** A change of an older note that a new note suggests. */
+/** A change of an older note that is suggested because of a new one. */
 export interface Evolution {
   readonly of: MemoryId
   readonly type: typeof Change.Type
   /**
-   * Mutations that apply the change; the caller passes them to `MemoryStore.apply`. They fail with `conflict` if the older note has
-   * changed.
+   * Mutations that make the change, for the caller to pass to `MemoryStore.apply`. They fail with `conflict` if the older note was changed
+   * since.
    */
   readonly mutations: ReadonlyArray<MemoryMutation>
 }
@@ -161,13 +161,13 @@ export interface Noted {
   readonly record: MemoryRecord
   readonly data: Note
 }
-/** The relation of an older note, the candidate, to a new one. */
+/** The relation between an older note, the candidate, and a new one. */
 export interface Relation {
   readonly candidate: Noted
   /** Similarity, 0..1. */
   readonly similarity: number
   readonly link: string
-  /** Suggested change of the candidate; `undefined` for none. */
+  /** Suggested change of the candidate; `undefined` if none is. */
   readonly change: typeof Change.Type | undefined
 }
 
@@ -182,7 +182,7 @@ export const byRule = (note: Noted, candidate: Noted): Relation => {
   }
 }
 
-/** Returns the links to suggest: those of similarity 0.5 or more, at most 5, best first, ties newest first. */
+/** Returns the links to suggest: those of similarity 0.5 or more, at most 5, best first; equal ones newest first. */
 export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<LinkSuggestion> =>
   relations
     .filter(({ similarity }) => similarity >= 0.5)
@@ -191,8 +191,8 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
     .map(({ candidate, link, similarity }) => ({ to: candidate.record.id, type: link, similarity }))
 
 /**
- * Returns the changes that a note suggests of older notes of the same scope, best first; never of notes that are more trusted. A superseded
- * or contradicted note is closed; an extended or refined one is linked to the new note.
+ * Returns the suggested changes of older notes in the same scope, best first; none of a note that is more trusted than the new one. A
+ * superseded or contradicted note is closed; an extended or refined one is linked to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -224,7 +224,7 @@ const changeOf = (note: Noted, old: Noted, alike: number): typeof Change.Type =>
   return alike > 0.8 ? "supersession" : "refinement"
 }
 
-/** Whether only one of the texts contains a negation, or both are the same except for their numbers. */
+/** Whether only one of two texts contains a negation, or they differ only in their numbers. */
 const contradicts = (a: string, b: string): boolean => {
   if (negation.test(a) !== negation.test(b)) return true
   const [mine, its] = [a, b].map((text) => text.match(/\d+(?:[.,]\d+)*/g) ?? [])
@@ -258,7 +258,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Takes the valid attributes from a model's answer, without repeats; if none is valid, those of the rules. */
+/** Returns the valid attributes in a model's answer, without repetitions. Those of the rules replace an attribute without a valid value. */
 export const attributesIn = (said: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(said.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(said.keywords.map((word) => word.toLowerCase()), 10)
@@ -281,7 +281,7 @@ export const Judged = Schema.Struct({
   }))
 })
 
-/** Builds the prompt that asks a model how older notes relate to a note. The model is shown temporary numbers instead of ids. */
+/** Builds the prompt that asks a model how older notes relate to a new one. The prompt has numbers in place of ids. */
 export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt => ({
   system: [
     "You compare a new note with older ones.",
@@ -299,7 +299,7 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
   ].join("\n\n")
 })
 
-/** Replaces the rule's relation of each candidate by the model's first statement about it. Ignores numbers of no candidate. */
+/** Replaces the relation of each candidate by the model's first one about it. Ignores a number that is not that of a candidate. */
 export const relationsIn = (
   said: typeof Judged.Type,
   candidates: ReadonlyArray<Noted>,
@@ -316,7 +316,7 @@ export const relationsIn = (
     }
   })
 
-/** Longest beginning of a note that a model is shown, in UTF-16 units. */
+/** Greatest length of a note in a prompt, in UTF-16 units; the rest is cut off. */
 const longestShown = 4_000
 
 const fenced = (text: string): string => PromptText.fence(PromptText.visible(text.slice(0, longestShown)))

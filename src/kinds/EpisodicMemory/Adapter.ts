@@ -1,7 +1,7 @@
 /**
- * Converts between the service and promise-based adapters: an adapter into a source of episodes, and the service into an adapter.
+ * Converts an adapter (an object of the caller whose methods return promises) into a source of episodes, and the service into an adapter.
  *
- * The adapter's episodes and reflections are plain objects; `SeedEpisode` and `SeedReflection` are their schemas.
+ * Episodes and reflections of an adapter are plain objects; `SeedEpisode` and `SeedReflection` are their schemas.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -38,7 +38,7 @@ const common = {
   sourceEntity: maybe(Schema.String),
   emotionSnapshot: maybe(Felt)
 }
-/** Schema of an episode in the form that adapters exchange. */
+/** Schema of an episode as adapters store and return it. */
 const SeedEpisode = Schema.Struct({
   ...common,
   type: maybe(Schema.String),
@@ -48,15 +48,15 @@ const SeedEpisode = Schema.Struct({
   intensity: maybe(Schema.Number),
   importance: maybe(Schema.Number)
 })
-/** Schema of a reflection in the form that adapters exchange. */
+/** Schema of a reflection as adapters store and return it. */
 const SeedReflection = Schema.Struct({ ...common, content: Schema.String, trigger: Schema.String })
 
-/** A query of an adapter. Its time range is a pair of epoch milliseconds, both inclusive. */
+/** A query for an adapter. Its time range is a pair of times in epoch milliseconds, both inclusive. */
 export interface SeedQuery extends Omit<RecallQuery, "timeRange"> {
   readonly timeRange?: readonly [from: number, to: number] | undefined
 }
 
-/** An object that stores episodes, with methods that return promises. Two methods are required. */
+/** An object that stores episodes. Its methods return promises; two of them are required. */
 export interface MemoryAdapter {
   saveEpisode(episode: object): Promise<void>
   recall(query: SeedQuery): Promise<ReadonlyArray<object>>
@@ -66,7 +66,7 @@ export interface MemoryAdapter {
   getReflections?(sourceEntity?: string): Promise<ReadonlyArray<object>>
 }
 
-/** Runs an effect: `Effect.runPromise`, or that of a runtime. */
+/** Runs an Effect as a promise: `Effect.runPromise`, or the function of that name of a runtime. */
 export type Run = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Promise<A>
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -84,7 +84,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
             : MemoryError.make("io", { op, message: `the adapter's ${op} failed`, cause })
       })
 
-  /** Decodes rows of the adapter, and drops those that the viewer does not see, since the adapter may return rows of any viewer. */
+  /** Decodes rows of the adapter. Drops those that the viewer does not see, since an adapter may return rows of any viewer. */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,
@@ -193,7 +193,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
       run(Effect.map(
         memory.recall(viewer, {
           ...query,
-          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0: no limit
+          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0 means no limit
           ...(timeRange && { timeRange: between(...timeRange) })
         }),
         (all) => all.map(toEpisode)
@@ -218,22 +218,22 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Converts an adapter's time range, both ends inclusive, which may be infinite or have fractions of milliseconds. */
+/** Converts the time range of an adapter, whose ends are inclusive and may be infinite or have fractions of milliseconds. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
 })
 
 /**
- * Drops the types from a query that includes chat messages, since an adapter would skip episodes without a type. The adapter's results are
- * filtered by type afterwards.
+ * Removes the types from a query that includes chat messages, since an adapter would not return episodes without a type, which count as
+ * chat messages. The results of the adapter are filtered by type afterwards.
  */
 const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
   asksForTalk(query.type) ? { ...query, type: undefined } : query
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
-/** Completes a draft for an adapter to store. Fails with `invalid_scope` if the viewer does not see its scope. */
+/** Adds id and time to a draft that an adapter is to store. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
 const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any, draft: DraftOf<A>) =>
   Effect.gen(function*() {
     if (!Viewer.sees(viewer, draft.scope)) {
@@ -250,14 +250,14 @@ const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord):
   return tokenise(`${summary}\n${body}`).some((word) => words.has(word))
 }
 
-/** Decodes an object of an adapter. */
+/** Decodes an object of an adapter. Fails with `invalid_draft`. */
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives a record id from an adapter's id and the viewer, so that an episode that is stored again gets the same record. */
+/** Derives a record id from an adapter's id and the viewer, so that an episode that is stored again replaces its record. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 
@@ -278,7 +278,7 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Converts a reflection. Its adapter id is only a time in milliseconds, so the record id is derived from the text too. */
+/** Converts a reflection. Its id in the adapter is only a time in milliseconds, so the record id is derived from its text, too. */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),
@@ -298,7 +298,7 @@ const commonOf = (seed: SeedEpisode | SeedReflection, viewer: Viewer.Any, now: n
 
 const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemoryScope => {
   const ids: Ids = Viewer.isSystem(viewer) ? {} : viewer
-  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the counterpart is not the agent itself
+  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the agent itself is no counterpart
   const scope = Payload.definedFields({
     ...Object.fromEntries(fields.map((field) => [field, ids[field]])),
     actorId: own
@@ -306,7 +306,7 @@ const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemorySc
   return Object.keys(scope).length === 0 ? Global : normalise(scope)
 }
 
-/** Builds the record of a draft that is not in a store. */
+/** Makes the record of a draft without storing it. */
 const typed = <A extends object>(op: string, kind: string, draft: DraftOf<A>): Io<Typed<A>> =>
   Effect.try({
     try: () => {

@@ -1,4 +1,4 @@
-/** A source of episodes and reflections, which stores and finds them: a `MemoryStore`, or an adapter. */
+/** A source of episodes and reflections, over which `EpisodicMemory` is built: a `MemoryStore`, or an adapter. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -16,11 +16,11 @@ import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as TypedMemory from "../TypedMemory.ts"
 
-/** Selects episodes. All conditions are applied before the limit. */
+/** A query for episodes. A limit counts only episodes that meet all conditions. */
 export interface RecallQuery {
-  /** The counterpart: the `actorId` of an episode's scope. Default: any. */
+  /** Id of the counterpart, with whom the agent talked: the `actorId` of an episode's scope. Default: any. */
   readonly sourceEntity?: string | undefined
-  /** Words, of which the text or the context of an episode must contain at least one. */
+  /** Words of which the text or the context of an episode must contain at least one. Default: any episode. */
   readonly context?: string | undefined
   /** Largest number of episodes, 1..1,000, default 20. */
   readonly limit?: number | undefined
@@ -33,7 +33,7 @@ export interface RecallQuery {
   readonly valenceRange?: readonly [min: number, max: number] | undefined
 }
 
-/** Options of a search by meaning. */
+/** Options of a search for episodes by meaning. */
 export interface SemanticRecallOptions {
   /** Largest number of episodes, 1..1,000, default 5. */
   readonly topK?: number | undefined
@@ -43,7 +43,7 @@ export interface SemanticRecallOptions {
   readonly type?: string | ReadonlyArray<string> | undefined
 }
 
-/** A query in which `events: true` selects episodes of every type but `talk`. */
+/** A query for episodes; with `events: true`, only for episodes of types other than `talk`. */
 export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
@@ -80,19 +80,19 @@ export interface Source {
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Reflection>>, MemoryError>
 }
 
-/** The results of a search by meaning, and its legs that failed. */
+/** The results of a search by meaning, and the parts of the search that failed. */
 export interface Semantic {
   readonly found: ReadonlyArray<TypedMemory.Found<Episode>>
   readonly failures: SearchResult["failures"]
 }
 
-/** Type of an episode without a `type`. */
+/** The type that an episode without a `type` has. */
 export const talk = "chat_message"
 
-/** Number of episodes, the last recorded, among which the newest are searched; a store keeps as many per scope. */
+/** Number of episodes among which the newest are searched: those stored last. A store has at most as many per scope. */
 export const window = 1_000
 
-/** Makes a source over the `MemoryStore` of the Effect context, with vectors if there is an `Embedder`. */
+/** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
 export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const episodes = yield* TypedMemory.make(MemoryKind.episodic)
@@ -151,7 +151,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
 
 const Asked = Schema.Struct({ limit: Limit })
 
-/** Selects reflections other than those of a `BeliefMemory`, which are hindsights and counterfactuals. */
+/** Selects reflections on turns. Those with `data.beliefMemory` are hindsights and counterfactuals of `BeliefMemory`. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
@@ -161,7 +161,7 @@ const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeo
 /** Whether the types of a query include chat messages, and so the episodes without a type. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
-/** Converts a query to a filter, except for its words and limit. */
+/** Converts a query to a filter, without its words and its limit. Fails with `invalid_draft`. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
@@ -183,11 +183,11 @@ export const filterOf = (
   })
 }
 
-/** Returns the `limit` newest ones, newest first; of equal times the greatest id first. */
+/** Returns the `limit` newest records, newest first; of those with equal times, the greatest id first. */
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Completes an episode: adds the default type, and a summary from its context. The summary of an episode without text is its type. */
+/** Adds the default type and a summary to an episode. The summary is made from the context, or is the type if there is no text at all. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

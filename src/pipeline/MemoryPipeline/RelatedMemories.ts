@@ -1,7 +1,7 @@
 /**
- * Finds the memories that new facts are compared with: those of exactly the written scope that the facts may change, without turns stored
- * word for word. The best matches of each fact come first, then the newest memories as far as there is room, since a memory may contradict
- * a fact without sharing a word with it. Also computes the facts' vectors.
+ * Finds the memories with which new facts are compared: those in exactly the scope to write that the facts may change, without turns stored
+ * word for word. The best matches of each fact come first. The newest memories follow while there is room, since a memory may contradict a
+ * fact without having a word in common with it. This module also computes the vectors of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,35 +19,35 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
 
-/** The request: which memories to find, and for which facts. */
+/** The input of `find`: the scope of the memories to find, and the facts to find them for. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
   /** A query for each fact: its vector, and the first 1,024 UTF-16 units of its text. */
   readonly queries: ReadonlyArray<Query>
   /** Number of memories for each fact, 1..1,000. */
   readonly topK: number
-  /** Trust of the facts; they may not change memories that are more trusted. */
+  /** Trust of the facts. They may not change a memory that is more trusted. */
   readonly trust: Trust
-  /** Kinds with structured data, which a fact may not change either, since its text cannot supply that data. */
+  /** Kinds with structured data. A fact may not change their records, since its text does not contain such data. */
   readonly typed: ReadonlySet<string>
   /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Pauses for the event loop; called with the amount of work done. */
+  /** Pauses for the event loop. It is called with the amount of work done since the last call. */
   readonly paced: EventLoop.Pacer
 }
 
-/** The query for memories that relate to one fact. */
+/** The query that finds the memories related to one fact. */
 export interface Query extends Pick<MemoryQuery, "embedding"> {
   readonly text: string
 }
 
-/** The related memories. */
+/** The related memories that were found. */
 export interface Found {
-  /** Records that the facts may change, the best matches of each fact first: at most 1,000, of 262,144 characters in all. */
+  /** Records that the facts may change, the best matches of each fact first: at most 1,000, with 262,144 characters together. */
   readonly records: ReadonlyArray<MemoryRecord>
-  /** More trusted records that say the same as a fact; that fact is then not stored again. */
+  /** More trusted records with the same text as a fact, because of which that fact is not stored again. */
   readonly said: ReadonlyArray<MemoryRecord>
-  /** Retrievers of the search that failed, each listed once. */
+  /** Retrievers of the search that failed, each once. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -66,7 +66,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const said = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best memories for one fact. Widens the search until it has enough that the fact may change, or all. */
+    /** Finds the best memories for one fact that it may change. Searches with a higher limit until there are `topK`, or no more. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -111,8 +111,8 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees the scope and as little else as possible, which makes the search cheaper and counts document frequencies over
- * the scope's records only. It sees nothing that the given viewer does not see, neither records nor term statistics. Returns the given
+ * Returns a viewer that sees the scope and as little else as possible: so the search costs less, and document frequencies are counted over
+ * the records of the scope. It sees nothing, neither records nor term statistics, that the given viewer does not see. Returns the given
  * viewer if that does not see the scope.
  */
 const narrowed = (
@@ -124,11 +124,13 @@ const narrowed = (
     : Viewer.decode({
       ...(scope !== MemoryScope.Global && scope),
       tenant: viewer.tenant,
-      // a viewer of reach `within` sees only records that have all of its ids, hence none of a broader scope
+      // a viewer of reach `within` sees only records that have all of its ids, and so none of a broader scope
       reach: viewer.reach === "within" ? "within" : "exact"
     })
 
-/** Collects each record once, while there is room. Called rank by rank, so that every fact's best match comes before any second best. */
+/**
+ * Collects each record once, while there is room. It is called rank by rank, so that the best match of every fact precedes any second best.
+ */
 const collector = () => {
   const all = new Map<MemoryId, MemoryRecord>()
   const seen = new Set<MemoryId>()
@@ -146,7 +148,7 @@ const collector = () => {
   }
 }
 
-/** Fails with `conflict` if one of the records has changed. */
+/** Fails with `conflict` if one of the records was changed since it was read. */
 export const requireUnchanged = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -163,23 +165,23 @@ export const requireUnchanged = (
     }
   })
 
-/** Largest number of memories that one search requests, and that are returned for all facts together. */
+/** Largest number of memories that a search asks for, and that all facts together have. */
 const maxMemories = 1_000
-/** Longest part of a fact's text that is used as a query, in UTF-16 units. */
+/** Greatest length of a query made of a fact's text, in UTF-16 units. */
 const maxQueryLength = 1_024
 
-/** Selects records of exactly this scope, without turns stored word for word. */
+/** Returns the filter for records of exactly this scope, without turns stored word for word. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({
   scope,
   where: { [`metadata.${turnMark}`]: { exists: false }, ...(scope !== MemoryScope.Global && notNarrower(scope)) }
 })
 
 /*
- * Vectors of facts, computed once per run: they are used to search for related memories, and stored with each fact whose text is kept
- * unchanged. An error is reported as a failure of the `vector` leg; the run goes on with lexical search.
+ * Vectors of facts, computed once per run. They are used to search for related memories, and stored with each fact whose text is written
+ * unchanged. If they cannot be computed, a failure named `vector` is reported, and the run searches by words only.
  */
 
-/** A value, and the failures that were tolerated while it was computed. */
+/** A value, and the failures in spite of which it was computed. */
 export interface Outcome<A> {
   readonly value: A
   readonly failures: ReadonlyArray<Failure>
@@ -187,12 +189,12 @@ export interface Outcome<A> {
 
 /** Computes and stores the vectors of one run's facts. */
 export interface FactVectors {
-  /** Computes a vector for each fact; the key is the fact's text in Unicode form NFC. */
+  /** Computes a vector for each fact. The keys are the texts of the facts in NFC. */
   readonly of: (
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /** Stores a vector for each added or reworded record, and computes those that `known` lacks. Returns the number computed. */
+  /** Stores a vector for each added or reworded record. Computes those that are not in `known`, and returns their number. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -202,7 +204,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the vectors with the given model and store; makes none if embedding is inactive. */
+/** Returns the functions with the given model and store; functions that do nothing if embedding is inactive. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 
@@ -247,10 +249,10 @@ const tolerated = <A>(self: Effect.Effect<A, MemoryError.MemoryError>, otherwise
     onSuccess: (value) => ({ value, failures: [] })
   })
 
-/** Largest text that is embedded in one call, in UTF-16 units; a longer single text gets a call of its own. */
+/** Largest number of UTF-16 units that are embedded in one call. A longer text is embedded in a call of its own. */
 const portion = 32_768
 
-/** Groups the items, in order, into runs of at most `portion` units; a longer item forms a run of its own. */
+/** Groups items, in order, so that each group has at most `portion` units. A longer item is a group of its own. */
 const portions = <A>(all: ReadonlyArray<A>, length: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
   const runs: Array<Array<A>> = []
   let room = 0

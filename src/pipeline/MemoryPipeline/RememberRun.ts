@@ -1,12 +1,12 @@
 /**
- * One run of `remember`: turns messages into a batch of mutations, and writes the batch to the store.
+ * One run of `remember`: makes a batch of mutations from messages, and writes the batch to the store.
  *
- * Law: nothing is written before the last model call has answered; then the batch is written as a whole or not at all, and only if every
- * memory that the model was shown is unchanged. If one has changed, the run plans once more.
+ * Law: nothing is written before the last model call has answered. Then the whole batch is written or nothing, and only if every memory
+ * in the prompt is unchanged. If one was changed, the run plans once more.
  *
  * Ids in the batch are derived: a turn's from its sequence number in the session, a fact's from its text, a successor's from the record
- * that it replaces. Every viewer of the tenant can compute such an id and create a record of its own under it first. An id that is taken is
- * therefore replaced by one that only the store can compute.
+ * that it replaces. Every viewer of the tenant can compute such an id, and could first create a record of its own with that id. If it
+ * did, the id is replaced by one that only the store can compute.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -46,7 +46,7 @@ export interface Outcome {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Remembers messages. With `write: false` it only plans, and changes nothing. */
+/** Remembers messages. With `write: false`, it only plans, and writes nothing. */
 export type RememberRun = (
   viewer: Viewer.Any,
   messages: ReadonlyArray<Message>,
@@ -54,7 +54,7 @@ export type RememberRun = (
   write: boolean
 ) => Io<Outcome>
 
-/** The dependencies of every run. */
+/** The dependencies of all runs. */
 interface Services {
   readonly store: MemoryStore.Service
   readonly completion: Completion.Service
@@ -66,18 +66,18 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The messages that are processed. */
+  /** The messages to process: those with text and of a role that is read. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
   readonly scope: MemoryScope.MemoryScope
   readonly trust: Trust
   readonly write: boolean
-  /** Applies a batch; of a plan, does nothing. */
+  /** Writes a batch; for a plan, does nothing. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Io<ReadonlyArray<Applied>>
 }
 
-/** Makes the function that runs `remember`. */
+/** Makes the function that runs `remember` and `plan`. */
 export const make = (
   { embedding, ...services }: Services & { readonly embedding: EmbeddingSync.EmbeddingSync }
 ): RememberRun => {
@@ -90,7 +90,7 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // the library itself may write the batch
+      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // the library may write the batch, too
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
           ? (options.apply ?? services.store.apply)(viewer, mutations, { origin, trust })
@@ -109,11 +109,11 @@ const storeTurns = ({ store }: Services, { apply, messages, options, scope, view
     const mutations = yield* withoutStored(store, viewer, yield* withFreeIds(store, viewer, turns))
     return { mutations, applied: yield* apply(mutations), failures: [] }
   })
-  // a conflict means that another run stored one of the turns, which the next attempt then skips
+  // a conflict means that another run has stored one of the turns; the next attempt skips that turn
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
-/** Extracts facts, reconciles them with related memories, and writes the result and the vectors. */
+/** Extracts facts, compares them with related memories, and writes the result and the vectors. */
 const storeFacts = (
   services: Services,
   vectors: RelatedMemories.FactVectors,
@@ -140,7 +140,7 @@ const storeFacts = (
     }
   })
 
-/** Extracts the facts of the turns. `leftOut` counts the facts and characters beyond the limits of one run. */
+/** Extracts the facts of the turns. `leftOut` counts facts and characters beyond the limits of one run. */
 const extract = (services: Services, { maxFacts, options, turns }: Request, paced: EventLoop.Pacer) =>
   Effect.gen(function*() {
     const { customExtract, customInstructions } = options
@@ -159,8 +159,8 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   })
 
 /**
- * Finds related memories, asks the model how the facts change them, and applies its decisions. Without a model every fact is added, except
- * for one that a memory already states.
+ * Finds related memories, asks the model how the facts change them, and writes what it decides. Without a model, each fact is added, unless
+ * a memory already says the same.
  */
 const reconcile = (
   services: Services,
@@ -168,7 +168,7 @@ const reconcile = (
   { facts, isFirst, paced, typed, vectors }: {
     readonly facts: ReadonlyArray<Fact>
     readonly vectors: EmbeddingSync.VectorsByText
-    /** Kinds with structured data, which a fact may not have. */
+    /** Kinds with structured data. A fact, being a text, cannot have such a kind. */
     readonly typed: ReadonlySet<string>
     /** Whether this is the run's first attempt. */
     readonly isFirst: boolean
@@ -234,7 +234,7 @@ const asked = <A>(
     return said
   })
 
-/** Returns the scope to write. Fails with `invalid_scope` if the viewer may not write there. */
+/** Returns the scope to write. Fails with `invalid_scope` if the viewer may not write it. */
 const scopeFor = (
   viewer: Viewer.Any,
   { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
@@ -253,11 +253,11 @@ const scopeFor = (
 const isScope = Schema.is(MemoryScope.MemoryScope)
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Returns the kinds that require structured `data`, so that a fact, which is plain text, cannot be of them. */
+/** Returns the kinds whose `data` cannot be empty. A fact, which is plain text, cannot have such a kind. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
   new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
 
-/** Returns the turns with text. A model is not shown tool results or system messages; `customExtract` is. */
+/** Returns the turns with text. Tool results and system messages are not for a model, but for `customExtract`. */
 const turnsToRead = (
   messages: ReadonlyArray<Message>,
   { customExtract, infer }: Pick<Options, "customExtract" | "infer">
@@ -266,13 +266,13 @@ const turnsToRead = (
     textOf(message) !== "" && (infer === false || customExtract || !(isTool(message) || message.role === "system"))
   )
 
-/** Returns the trust of the least trusted turn: 3 for a tool's, 1 for any other; or `said` if that is less trusted. */
+/** Returns the trust of the least trusted turn: 3 for a tool's turn, 1 for any other; or `said` if that is less trusted. */
 const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : said === 0 ? 1 : said
 
 /**
- * Makes a record for each turn that is not blank. With a sequence number, the id is derived from scope, session, line and number, so that a
- * repeated turn has the same record, which is not overwritten. `metadata` holds the role of the speaker.
+ * Makes a record for each turn that is not blank. If it has a sequence number, its id is derived from scope, session, line and number: a
+ * repeated turn then has the same id, and is not written again. `metadata` contains the role of the speaker.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -309,7 +309,7 @@ const verbatim = (
     }]
   })
 
-/** Returns the name of the speaker, else its id, else its role unless that is `user`. */
+/** Returns the name of the speaker; if there is none, its id; if there is none, its role, unless that is `user`. */
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
@@ -317,7 +317,7 @@ const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
 const sequenceOf = (sequence: Options["sequence"], i: number): number | undefined =>
   typeof sequence === "number" ? sequence + i : sequence?.[i]
 
-/** Returns the time to live in milliseconds, rounded up; 0 = no expiry. */
+/** Returns the time until expiry in milliseconds, rounded up; 0 if there is no expiry. */
 const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
   const millis = ttl === undefined ? 0 : Duration.toMillis(ttl)
   return Number.isFinite(millis) ? Math.ceil(millis) : 0
@@ -326,9 +326,9 @@ const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
 
 /**
- * Derives a fact's id from its text, if its kind does not deduplicate equal records: of concurrent runs with the same fact, one succeeds,
- * and the others get a conflict and plan again, with its record in view. They do so without derived ids, since such an id may belong to a
- * closed record.
+ * Derives the id of a fact from its text, unless its kind deduplicates records. So of concurrent runs with the same fact, one succeeds, and
+ * the others fail with a conflict and plan again, now with its record among the related ones. They then derive no ids, since a closed
+ * record may have the derived id.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
@@ -338,7 +338,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Returns which mutations are new. A Put with a future `validAt` is not if the record of its derived id will say the same then. */
+/** Returns which mutations are new. A Put with a future `validAt` is not new if the record with its id will say the same by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
@@ -360,7 +360,7 @@ const areNew = (
     })
   })
 
-/** Returns the turns that are not yet stored. */
+/** Returns the turns that are not stored yet. */
 const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])
@@ -369,8 +369,8 @@ const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: Re
   })
 
 /**
- * Returns the batch with a new id for each Put whose id belongs to a record that the viewer does not see. Cost: one `get` of the ids of all
- * Puts.
+ * Returns the batch with another id in each Put whose id is that of a record which the viewer does not see. Cost: one `get` of the ids of
+ * all Puts.
  */
 const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,
