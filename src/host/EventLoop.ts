@@ -12,7 +12,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
-import type { Steps } from "../ranking/internal/IndexCodec.ts"
+import { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
@@ -32,6 +32,9 @@ const immediate = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
+/** Calls a function in the next turn of the event loop, under any clock. Needs `setImmediate`. */
+export const atNextTurn = (call: () => void): void => void setImmediate(call)
+
 /** Sleeps in real time, even under a `TestClock`: for waiting for a server or another process. */
 export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
   Effect.withClock(Effect.sleep(time), machineClock)
@@ -46,16 +49,36 @@ export interface Pacer {
   (work: number): Effect.Effect<void>
 }
 
-/** Makes a pacer that pauses after every `budget` units of work. Default 8,192. */
+/** Makes a pacer that pauses after every `budget` units of work, and earlier if they take long. Default 8,192. */
 export const pacer = (budget = 8_192): Pacer => {
   let done = 0
+  let isDue: IsDue | undefined
   return (work) =>
-    Effect.suspend(() => {
+    Effect.clockWith((clock) => {
+      isDue ??= stepEnd(clock, budget)
       done += work
-      if (done < budget) return Effect.void
+      if (!isDue(done)) return Effect.void
       done = 0
+      isDue = undefined
       return turn
     })
+}
+
+/** Whether a step should end, given the work that it has done so far, in units of a `Pacer`. */
+export type IsDue = (work: number) => boolean
+
+/**
+ * Makes the end of a step that begins now: after `stretch` units of work, or once 4 ms have passed, since work takes longer than its units
+ * say on a slow machine, before its code is compiled, and while garbage is collected. Reads the clock after every sixteenth of `stretch`.
+ */
+const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
+  const end = clock.unsafeCurrentTimeMillis() + 4
+  let nextLook = stretch / 16
+  return (work) => {
+    if (work < nextLook) return false
+    nextLook = work + stretch / 16
+    return work >= stretch || clock.unsafeCurrentTimeMillis() > end
+  }
 }
 
 /**
@@ -94,14 +117,10 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
     })
 }
 
-/** Calls `isLast`, which does one step of work, until it returns true. Pauses for a turn of the event loop between calls. */
-export const steps = (isLast: () => boolean): Effect.Effect<void> =>
-  Effect.suspend(() => isLast() ? Effect.void : Effect.zipRight(turn, steps(isLast)))
-
 /**
- * Calls a function with each value. Pauses for a turn of the event loop after every `stretch` units of work, and at the end if more
- * than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads one value ahead of
- * each pause: if `values` is a Map that changes in the pause, `call` still gets that value.
+ * Calls a function with each value. Pauses for a turn of the event loop after every `stretch` units of work, earlier if they take long, and
+ * at the end if more than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads one
+ * value ahead of each pause: if `values` is a Map that changes in the pause, `call` still gets that value.
  */
 export const forEach = <A>(
   values: Iterable<A>,
@@ -109,12 +128,13 @@ export const forEach = <A>(
   call: (value: A) => void,
   work: (value: A) => number = () => 1
 ): Effect.Effect<void> =>
-  Effect.suspend(() => {
+  Effect.clockWith((clock) => {
     const iterator = values[Symbol.iterator]()
     let next = iterator.next()
     const some = (): Effect.Effect<void> => {
+      const isDue = stepEnd(clock, stretch)
       let done = 0
-      for (; next.done !== true && done < stretch; next = iterator.next()) {
+      for (; next.done !== true && !isDue(done); next = iterator.next()) {
         call(next.value)
         done += work(next.value)
       }
@@ -124,11 +144,12 @@ export const forEach = <A>(
   })
 
 /** Runs `Steps` to their result. Pauses like `forEach`, after every `stretch` units of work. Default 16,384, about 2 ms. */
-export const paced = <A>(begin: () => Steps<A>, stretch = atATime): Effect.Effect<A> =>
-  Effect.suspend(() => {
+export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect<A> =>
+  Effect.clockWith((clock) => {
     const steps = begin()
     const some = (): Effect.Effect<A> => {
-      for (let work = 0; work < stretch;) {
+      const isDue = stepEnd(clock, stretch)
+      for (let work = 0; !isDue(work);) {
         const { done, value } = steps.next()
         if (done === true) return isLong(work, stretch) ? Effect.as(turn, value) : Effect.succeed(value)
         work += value
@@ -194,19 +215,22 @@ export class LazyIndex<in out Row, in out A> {
 
   /** Returns the index. Builds it if necessary, without pauses: then it blocks for the time that all rows take. */
   build(): A {
-    while (this.#index === undefined) this.#step()
+    return this.#index ?? atOnce(this.#building())
+  }
+
+  /** Builds the index in steps: reads the rows, adds them, and applies changes. Continues what other callers have built. */
+  *#building(): Steps<A> {
+    while (this.#index === undefined) yield this.#step()
     return this.#index
   }
 
   /** Returns the index. Builds it if necessary, with pauses. */
   readonly prepared: Effect.Effect<A> = Effect.suspend(() =>
-    this.#index !== undefined
-      ? Effect.succeed(this.#index)
-      : Effect.map(steps(() => this.#index !== undefined || this.#step()), () => this.build())
+    this.#index !== undefined ? Effect.succeed(this.#index) : paced(() => this.#building())
   )
 
-  /** Does one step of the build: reads or adds some rows, or applies changes. Returns whether the index is complete. */
-  #step(): boolean {
+  /** Does one step of the build: reads some rows, adds one, or applies one change. Returns the work that it took. */
+  #step(): number {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {
       index: make(),
@@ -216,22 +240,20 @@ export class LazyIndex<in out Row, in out A> {
       changes: [],
       changed: 0
     }
-    let work = 0
-    while (work < atATime && making.unread !== undefined) work += readSome(making)
-    while (work < atATime && making.unread === undefined && making.parts.length > 0) {
-      const part = making.parts.at(-1)! // there is a part
+    if (making.unread !== undefined) return readSome(making)
+    const part = making.parts.at(-1)
+    if (part !== undefined) {
       const row = part.pop()
       if (part.length === 0) making.parts.pop()
-      if (row !== undefined) work += making.touched.has(row) ? 1 : perRow + add(making.index, row)
+      return row === undefined || making.touched.has(row) ? 1 : perRow + add(making.index, row)
     }
-    while (work < atATime && making.parts.length === 0 && making.changed < making.changes.length) {
+    if (making.changed < making.changes.length) {
       const [before, after] = making.changes[making.changed++]!
-      work += perRow + this.#change(making.index, before, after)
+      return perRow + this.#change(making.index, before, after)
     }
-    if (making.unread !== undefined || making.parts.length > 0 || making.changed < making.changes.length) return false
     this.#index = making.index
     this.#making = undefined
-    return true
+    return 0
   }
 
   #change(index: A, before: Row | undefined, after: Row | undefined): number {
@@ -264,9 +286,6 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
 
 /** Largest number of rows of a part. */
 const partSize = 4_096
-
-/** Work between two pauses, in units of a `Pacer`: about 2 ms. */
-const atATime = 16_384
 
 /** Work of adding or changing a row besides that of its text, in units of a `Pacer`. */
 const perRow = 8

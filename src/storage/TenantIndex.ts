@@ -4,13 +4,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
+import { LargeMap } from "../domain/LargeMap.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { includes, type Sight } from "../domain/Viewer.ts"
-import { atOnce, LazyIndex, paced, type Steps, turn } from "../host/EventLoop.ts"
+import { atOnce, LazyIndex, paced, type Steps } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
 import { Embeddings } from "../ranking/VectorIndex.ts"
@@ -84,13 +85,13 @@ interface Kept {
 }
 
 /** Ids of rows by dedupe key: a single id, or a set. */
-type Holders = Map<string, MemoryId | Set<MemoryId>>
+type Holders = LargeMap<string, MemoryId | Set<MemoryId>>
 
 /** Makes an empty tenant index; the caller sets each row. */
 export const make = (options: Options): TenantIndex => {
   const recent: Array<MemoryId> = []
   let version = 0
-  const rows = new Map<MemoryId, Stored>()
+  const rows = new LargeMap<MemoryId, Stored>()
   const tombstones = new Map<MemoryId, Stored>()
   let index: MemoryIndex.MemoryIndex | undefined
   /** Iterator of the ids that the index has not read yet. Ids in `stale` are not included. */
@@ -111,7 +112,7 @@ export const make = (options: Options): TenantIndex => {
 
   /** Ids of the rows with a dedupe key, by this key: a single id, or a set. */
   const holders = new LazyIndex<Stored, Holders>({
-    make: () => new Map(),
+    make: () => new LargeMap(),
     add: hold,
     remove: release,
     rows: () => rows.values()
@@ -167,27 +168,25 @@ export const make = (options: Options): TenantIndex => {
     return index
   }
 
-  const sorted = (index: MemoryIndex.MemoryIndex): Effect.Effect<void> => {
+  /** Applies all changes to the index, and sorts it, in steps; changes that are set meanwhile are applied too. */
+  function* updating(index: MemoryIndex.MemoryIndex): Steps<void> {
+    const ids = stale.values() // a live iterator: it also returns ids that are set meanwhile
+    let left = 2 * (stale.size + rows.size) // a bound, so that other writers cannot keep this loop busy for ever
+    for (let id = next(ids); id.done !== true && left > 0; id = next(ids), left--) {
+      const row = rows.get(id.value)
+      if (row !== undefined) yield* index.unpacking(row.record)
+      yield takeUp(index, id.value) // the row as it is by now
+    }
     isSorting = true
-    return Effect.map(paced(() => index.sorting()), () => void (isSorting = false))
+    yield* index.sorting()
+    isSorting = false
   }
 
   const prepared = Effect.zipRight(
     restoredInSteps,
     Effect.suspend(() => {
       const index = begun()
-      if (unread === undefined && stale.size === 0) return isSorting ? sorted(index) : Effect.void
-      const ids = stale.values() // a live iterator: it also returns ids that are set meanwhile
-      let left = 2 * (stale.size + rows.size) // a bound, so that other writers cannot keep this loop busy for ever
-      const some = (most: number): Effect.Effect<void> => {
-        for (let work = 0; work < most; left--) {
-          const { done, value: id } = next(ids)
-          if (done === true || left === 0) return sorted(index)
-          work += takeUp(index, id)
-        }
-        return Effect.flatMap(turn, () => some(Math.min(stretch, 2 * most)))
-      }
-      return some(stretch / 8) // a short first stretch, since code that is not compiled yet takes several times as long
+      return unread === undefined && stale.size === 0 && !isSorting ? Effect.void : paced(() => updating(index))
     })
   )
 
@@ -309,9 +308,6 @@ const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, b
   else counts.delete(scope)
   return 16
 }
-
-/** Work between two pauses, in units of 0.1 µs: about 2 ms. */
-const stretch = 16_384
 
 type Io<A> = Effect.Effect<A, MemoryError>
 

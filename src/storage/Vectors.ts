@@ -137,7 +137,7 @@ export const ofBackend = (
       follow(sight.tenant, model),
       Effect.flatMap(indexOf(tenantIndexOf(sight.tenant)), (index) =>
         Effect.map(
-          EventLoop.steps(() => index.prepareNear(model, atATime)),
+          EventLoop.paced(() => index.preparing(model)),
           () => index.near(sight, asked, model, vector, depth)
         ))
     ),
@@ -147,9 +147,6 @@ export const ofBackend = (
       return hashes.map((hash) => Option.fromNullable(known.get(model, hash)))
     })
 })
-
-/** Number of records whose vectors are looked up before yielding to the event loop: about 15 ms. */
-const atATime = 2_000
 
 /** Fails with `invalid_draft` if the model, a hash or a vector is malformed. */
 export const legal = (

@@ -60,19 +60,18 @@ describe("MemoryIndex", () => {
     assert.lengthOf(expected, 38)
     for (let at = 0; at < 12; at++) {
       const index = filled()
-      const turns: Array<boolean> = []
-      for (let turn = 0; turn < 20; turn++) {
-        if (turn === at) change(index)
-        turns.push(index.prepareNear("m", 10))
-      }
-      assert.isFalse(turns[0])
-      assert.isTrue(turns.at(-1))
+      const steps = index.preparing("m")
+      for (let step = 0; step < 5 * at; step++) assert.isFalse(steps.next().done)
+      change(index)
+      const others = index.preparing("m") // another caller takes steps in between
+      while (others.next().done !== true) steps.next()
+      assert.isTrue(steps.next().done)
       assert.deepStrictEqual(near(index), expected)
     }
-    assert.isTrue(plain.prepareNear("of another", 1))
+    assert.isTrue(plain.preparing("of another").next().done)
   })
 
-  it("prepareNear prepares at most the requested number of vectors, including vectors that were added meanwhile", () => {
+  it("a step of preparing looks up at most one vector, also of those that were added since the last call", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -80,22 +79,21 @@ describe("MemoryIndex", () => {
     const attach = (from: number, to: number) => {
       for (const record of records.slice(from, to)) index.attach("m", hashOf(record), new Float32Array([1, 2]))
     }
-    const steps = () => {
-      let count = 1
-      for (; !index.prepareNear("m", 10); count++) {
-        assert.isAtMost(embeddings.looked, 10)
+    const lookedUp = () => {
+      let count = 0
+      for (const _ of index.preparing("m")) {
+        assert.isAtMost(embeddings.looked, 1)
+        count += embeddings.looked
         embeddings.looked = 0
       }
-      embeddings.looked = 0
+      assert.strictEqual(embeddings.looked, 0)
       return count
     }
     attach(0, 1)
-    assert.isAtLeast(steps(), 5)
+    assert.strictEqual(lookedUp(), 40)
     attach(1, 40)
-    assert.isAtLeast(steps(), 4)
-    assert.strictEqual(steps(), 1)
-    index.prepareNear("m", 10)
-    assert.strictEqual(embeddings.looked, 0)
+    assert.strictEqual(lookedUp(), 39)
+    assert.strictEqual(lookedUp(), 0)
   })
 
   it("add replaces a record of the same id in whatever scope, and remove returns true once", () => {

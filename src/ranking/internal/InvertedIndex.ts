@@ -11,7 +11,7 @@ import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
 import { float64, type GrowableArray, int32, ScopeDocs, ScopeIndex } from "./DocIds.ts"
 import { leastScore, type Passing, PostingsCursor, type Reader } from "./Impacts.ts"
-import { encoding, type IndexParts, scopesIn } from "./IndexCodec.ts"
+import { encoding, type IndexParts, scopesIn, type Steps } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
 import type { TermMasks } from "./TermMasks.ts"
 /** The documents in sight of a viewer. Valid until the index changes. */
@@ -75,10 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /**
-   * Adds a document and returns its doc id, which is greater than every earlier one of its scope. It expires at `until`, epoch ms or
-   * Infinity. `learned` has further tokens, as numbers of a vocabulary.
-   */
+  /** Adds a document that expires at `until`. Its doc id exceeds the earlier ones of its scope. `learned`: tokens as numbers. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -321,6 +318,9 @@ export class InvertedIndex {
     index.#postings = this.#postings.compacted(docs, scopes, index.#length)
     return { index, kept }
   }
+
+  /** Unpacks the postings of terms in steps, so that a document with these terms is added quickly. */
+  readonly unpacking = (terms: Iterable<string>): Steps<void> => this.#postings.unpacking(terms)
 
   /** Packs all postings, to save memory. The postings of a term are unpacked when they are first used. Cost: all postings. */
   pack(): void {

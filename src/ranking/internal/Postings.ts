@@ -43,6 +43,8 @@ export class Postings {
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
+  /** Bytes of `#packed` that were not unpacked yet. */
+  #packedBytes = 0
   /** Doc ids of the documents that `#packed` numbers from 0; `undefined` if their numbers are the doc ids. */
   #order: Int32Array | undefined
   /** Lengths of documents, by doc id. */
@@ -127,7 +129,7 @@ export class Postings {
   arena(list: number): Int32Array {
     return this.#arena.at(this.heads[list + AT]!)
   }
-  /** Returns the index in that array at which a list begins. */
+  /** Returns the index in `arena(list)` at which a list begins. */
   at(list: number): number {
     return this.#arena.from(this.heads[list + AT]!)
   }
@@ -233,14 +235,15 @@ export class Postings {
   /** Returns a packed copy, whose lists take about a sixth of the memory. Cost: all lists. */
   packed(): Postings {
     const { lists, ...rest } = atOnce(this.encode())
-    return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // a copy, since the view keeps the writer's larger buffer
+    return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // `lists` is a view of the writer's larger buffer
   }
 
-  /** Restores encoded postings, in steps, and keeps them packed. `order[n]` is the doc id of document n; default n. Cost: the number of terms. */
+  /** Restores encoded postings, in steps, and keeps them packed. `order[n]` is the doc id of document n; default n. Cost: all terms. */
   static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded
     postings.#packed = encoded
+    postings.#packedBytes = encoded.lists.length
     postings.#order = order
     postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)).fill(packed))
     for (let number = 0; number < terms.length; number++) {
@@ -250,12 +253,25 @@ export class Postings {
     return postings
   }
 
+  /** Unpacks terms, one per step, to add a document with them quickly. Does nothing once only an eighth, of rare terms, is packed. */
+  *unpacking(terms: Iterable<string>): Steps<void> {
+    if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
+    for (const text of terms) {
+      const term = this.#terms.get(text)
+      if (term === undefined || this.#firsts.data[2 * term] !== packed) continue
+      this.#unpack(term)
+      yield 2 * bytesOf(this.#packed, term).length
+    }
+  }
+
   /** Unpacks the lists of a term. Returns the first one; −1 if there is none. */
   #unpack(term: number): number {
     const firsts = this.#firsts.data
     firsts[2 * term] = -1
     firsts[2 * term + 1] = 0
-    const numbers = readNumbers(bytesOf(this.#packed!, term)) // `#packed` is set, since the term is packed
+    const bytes = bytesOf(this.#packed!, term) // `#packed` is set, since the term is packed
+    const numbers = readNumbers(bytes)
+    this.#packedBytes -= bytes.length
     for (let next = 0; next < numbers.length;) {
       const list = this.#open(term, numbers[next]!)
       const count = numbers[next + 1]!

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
  * Metadata of a file, from which a change is recognised: times in epoch ms, size in bytes, inode. The platform does not report the inode's
@@ -97,8 +98,8 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Number of calls between two turns of the event loop. So many bytes, or names in a folder, count as one more call. */
-const stretch = 64
+/** Most calls in a turn of the event loop, and milliseconds from the first to the last. So many bytes or names count as one more call. */
+const [stretch, longest] = [64, 4]
 const bytesPerCall = 16_384
 const namesPerCall = 16
 
@@ -106,7 +107,7 @@ const bytesIn = (count: number): number => count / bytesPerCall
 
 /** Makes calls that use Node directly. `service` is used for calls that take long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
-  let calls = 0
+  let [calls, began] = [0, 0] // `began` is the time of the first of these calls
   const open = Effect.unsafeMakeLatch(true)
   let isTurning = false
   /**
@@ -129,8 +130,13 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     run: () => A,
     work: (done: A) => number = () => 0
   ): Effect.Effect<A, PlatformError> => {
-    const inTurn: Effect.Effect<A, PlatformError> = Effect.suspend(() => {
-      if (calls >= stretch) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
+    const inTurn: Effect.Effect<A, PlatformError> = Effect.clockWith((clock) => {
+      const time = clock.unsafeCurrentTimeMillis()
+      if (calls === 0) {
+        began = time
+        EventLoop.atNextTurn(() => void (calls = 0))
+      }
+      if (calls >= stretch || time > began + longest) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
       try {
         const done = run()
         calls += 1 + work(done)
@@ -152,7 +158,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
       } catch (cause) {
         done(cause)
       }
-    }).pipe(Effect.uninterruptible) // uninterruptible, so that the file is not closed while a thread uses it
+    }).pipe(Effect.uninterruptible) // so that the file is not closed while a thread uses it
 
   const fileOf = (path: string, opened: Opened, isAppending: boolean): OpenFile => {
     let position = 0

@@ -2,6 +2,7 @@
  * An index in memory of the vault's history, the append-only file with all revisions. A place is the location of one revision's line in
  * that file. Places are looked up by record and by path.
  */
+import { LargeMap } from "../../../domain/LargeMap.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
@@ -31,13 +32,13 @@ export interface Places {
 
 /** Makes an empty set of places. */
 export const make = (): Places => {
-  const records = new Map<string, Map<MemoryId, ReadonlyArray<Place>>>()
-  const paths = new Map<string, Place>()
+  const records = new Map<string, LargeMap<MemoryId, ReadonlyArray<Place>>>()
+  const paths = new LargeMap<string, Place>()
   let dead = 0
 
   const of: Places["of"] = (tenant, id) => records.get(tenant)?.get(id) ?? none
   const set = ({ id, tenant }: Place, places: ReadonlyArray<Place>) => {
-    const rows = records.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
+    const rows = records.get(tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Place>>()
     if (places.length > 0) rows.set(id, places)
     else rows.delete(id)
     if (rows.size > 0) records.set(tenant, rows)
@@ -80,7 +81,7 @@ export const make = (): Places => {
       return litter
     },
     addEarlier: (place) => {
-      const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
+      const rows = records.get(place.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Place>>()
       if (rows.size === 0) records.set(place.tenant, rows)
       const later = rows.get(place.id)
       rows.set(place.id, later ? [...later, place] : [place])

@@ -5,6 +5,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { LargeMap } from "../../../domain/LargeMap.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
@@ -39,7 +40,7 @@ export interface VaultState {
    * Files that have changed since the last snapshot, as they are now. Without rows that the library keeps for itself, which snapshots do
    * not contain. Saving a snapshot removes the files that it contains.
    */
-  readonly changed: Map<string, Found>
+  readonly changed: LargeMap<string, Found>
   /** Returns the path of every file that has this id. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
@@ -86,18 +87,18 @@ export interface Options extends Document.Context, Omit<TenantIndex.Options, "em
 
 /** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
-  const files = new Map<string, Entry | Bad>()
+  const files = new LargeMap<string, Entry | Bad>()
   // files with the same id, by tenant and id, the best one (by `better`) first
-  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>()
+  const claims = new Map<string, LargeMap<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /**
    * Time (by the counter `epoch`) at which each file was last read or written. Results of a scan that read the file earlier are outdated.
    */
-  const touched = new Map<string, number>()
+  const touched = new LargeMap<string, number>()
   /** Time (by the counter `epoch`) at which the last full scan started. Earlier results for any file are outdated. */
   let seen = 0
-  const changed = new Map<string, Found>()
+  const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()
   let hasLooked = false
   let epoch = 0
@@ -140,7 +141,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
   /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the best of them. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
-    const ids = claims.get(one.tenant) ?? new Map<MemoryId, ReadonlyArray<Entry>>()
+    const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()
     const others = ids.get(id)?.filter((other) => other.path !== path) ?? none
     const isMine = next?._tag === "Entry" && next.tenant === one.tenant && next.row.record.id === id
     const all = isMine ? others.length === 0 ? [next] : [...others, next].sort(better) : others

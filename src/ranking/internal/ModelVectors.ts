@@ -1,0 +1,120 @@
+/** The vectors of one model over the records of a `MemoryIndex`. */
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { Scored } from "../Bm25.ts"
+import { type Embeddings, make, type VectorIndex } from "../VectorIndex.ts"
+import { atOnce, type Steps } from "./IndexCodec.ts"
+
+/** The id of a record and the hash of its text. `hash` may be a getter that computes the hash when it is first read. */
+export interface Hashed {
+  readonly id: MemoryId
+  readonly hash: string
+}
+
+/** The vectors of one model in one index. A record waits, and is not found by vector, until `Embeddings` has a vector for its text. */
+export class ModelVectors {
+  readonly #model: string
+  readonly #embeddings: Embeddings
+  readonly #order: (a: MemoryId, b: MemoryId) => number
+  #vectors: VectorIndex<MemoryId> | undefined
+  readonly #waiting = new Map<MemoryId, Hashed>()
+  /** Waiting records whose vector was not looked up since vectors were last added to `Embeddings`. */
+  readonly #fresh = new Set<MemoryId>()
+  /** Ids of the records that were in the index when this object was made, and for which `add` was not called yet. */
+  readonly #first: Array<MemoryId>
+  readonly #recordOf: (id: MemoryId) => Hashed | undefined
+  #version = 0
+  #dimensions: number | undefined
+
+  /** `recordOf` returns a record if it is still in the index. `order` orders records with equal cosines. */
+  constructor(
+    model: string,
+    embeddings: Embeddings,
+    ids: Iterable<MemoryId>,
+    recordOf: (id: MemoryId) => Hashed | undefined,
+    order: (a: MemoryId, b: MemoryId) => number
+  ) {
+    this.#model = model
+    this.#embeddings = embeddings
+    this.#first = Array.from(ids)
+    this.#recordOf = recordOf
+    this.#order = order
+  }
+
+  /** Whether the model now has another number of dimensions; this object must then be replaced. */
+  get isStale(): boolean {
+    return this.#dimensions !== undefined && this.#dimensions !== this.#embeddings.dimensions(this.#model)
+  }
+
+  /** Adds a record, or replaces the record with the same id. */
+  add(record: Hashed): void {
+    this.remove(record.id)
+    this.#waiting.set(record.id, record)
+    this.#fresh.add(record.id)
+  }
+
+  remove(id: MemoryId): void {
+    this.#vectors?.remove(id)
+    this.#waiting.delete(id)
+    this.#fresh.delete(id)
+  }
+
+  /** Ids of the records that have no vector of the model. */
+  get waiting(): Iterable<MemoryId> {
+    this.#catchUp()
+    return this.#waiting.keys()
+  }
+
+  isWaiting(id: MemoryId): boolean {
+    this.#catchUp()
+    return this.#waiting.has(id)
+  }
+
+  /** Returns at most `limit` records with a cosine above 0, nearest first, of those for which `sees` is true, or that it lists. */
+  nearest(
+    vector: Float32Array,
+    limit: number,
+    sees: ((id: MemoryId) => boolean) | ReadonlyArray<MemoryId>
+  ): ReadonlyArray<Scored<MemoryId>> {
+    this.#catchUp()
+    if (this.#vectors === undefined || this.#dimensions !== vector.length) return []
+    const found = typeof sees === "function"
+      ? this.#vectors.search(vector, limit, sees)
+      : this.#vectors.searchAmong(vector, sees, limit)
+    const end = found.findIndex(({ score }) => !(score > 0))
+    return end < 0 ? found : found.slice(0, end)
+  }
+
+  /** Looks up vectors, in steps: of the new records; or of all waiting ones, if vectors were added since. Callers may alternate. */
+  *preparing(): Steps<void> {
+    for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {
+      const record = this.#recordOf(id)
+      if (record !== undefined) this.add(record)
+      yield lookUpWork
+    }
+    const version = this.#embeddings.version(this.#model)
+    if (version !== this.#version) {
+      for (const id of this.#waiting.keys()) this.#fresh.add(id)
+      this.#version = version
+    }
+    for (const id of this.#fresh) {
+      this.#fresh.delete(id)
+      yield this.#lookUp(id)
+    }
+  }
+
+  /** Adds the vector of a waiting record, if there is one. Returns the work done. */
+  #lookUp(id: MemoryId): number {
+    const record = this.#waiting.get(id)
+    const vector = record && this.#embeddings.get(this.#model, record.hash)
+    if (vector === undefined || vector.length !== (this.#dimensions ??= vector.length)) return lookUpWork
+    this.#vectors ??= make(vector.length, { order: this.#order })
+    this.#vectors.add(id, vector)
+    this.#waiting.delete(id)
+    return lookUpWork + vector.length
+  }
+
+  readonly #catchUp = (): void => atOnce(this.preparing())
+}
+
+/** Work of looking up the vector of a record, in units of 0.1 µs. */
+const lookUpWork = 8
