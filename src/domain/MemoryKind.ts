@@ -72,7 +72,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure, as plain text or as a complete `Procedure`; `ProceduralMemory` accepts only the latter. Fades over 30 days. */
+/** A procedure, as plain text or as a complete `Procedure`. `ProceduralMemory` does not accept plain text. Fades over 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(

@@ -118,8 +118,8 @@ const authored = {
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
   /**
-   * Time from which the content is true in the world, epoch ms. Default: time of the write. From `invalidAt` on, it is true no more;
-   * default never.
+   * Time from which the content is true in the world, epoch ms. Default: time of the write. From `invalidAt` on, the content is no longer
+   * true. Default: no end.
    */
   validAt: Schema.optional(Millis),
   invalidAt: Schema.optional(Millis),

@@ -22,7 +22,7 @@ export interface Wikilink {
   readonly markdown?: true
 }
 
-/** Largest number of different targets per text; the links to further ones are ignored. */
+/** Largest number of different targets per text. Links to further targets are ignored. */
 export const maxTargets = 1_000
 
 /** Returns the links of a text in order, only the first of several to the same target. Cost: one pass over the text. */

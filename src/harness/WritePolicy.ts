@@ -317,7 +317,7 @@ export const makeRemembering = (
 /**
  * Wraps tools so that every plugin is asked, in order, before a tool is called.
  *
- * Texts that a tool returns or fails with pass through `MemoryTool.visible`, which shows invisible characters; also for tools of other
+ * Texts that a tool returns or fails with pass through `MemoryTool.visible`, which removes invisible characters; also for tools of other
  * libraries.
  *
  * A plugin may crash. If it crashes in a notification, that is logged and the turn goes on. If it crashes when asked about a call, the call

@@ -25,13 +25,13 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of the functions in this module for one outbox, and the number of its parked batches (set aside after failures). */
+/** Dependencies of this module's functions for one outbox, and the numbers of its parked batches (set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly turns: EventLoopTurns
   readonly redaction: Redaction.Service | undefined
-  /** Number of parked batches of each conversation when its state was last read or written, by `OutboxState.keyOf`. */
+  /** Number of parked batches of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
   /** Called after each change of a worker's state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds a batch that another process appended to the cached state. If other writes happened in between, marks the cache as stale. */
+/** Adds to the cached state a batch that another process appended. If other writes happened in between, marks the cache as stale. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -243,8 +243,8 @@ export const purge = (
   })
 
 /**
- * Whether a filter of memories also covers waiting messages. It does not if it names a kind or a content, which messages get only when they
- * become memories, or the trash, which holds no waiting messages.
+ * Whether a filter of memories also selects waiting messages. False for a filter with any condition besides the scope, since messages have
+ * kinds, tags and other fields only once they are memories; and for `forgotten: true`, since no waiting message is in the trash.
  */
 export const isMeant = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
