@@ -10,7 +10,8 @@
  * NOOP     nothing
  * ```
  *
- * Laws: a change of a related memory fails if that memory was changed since it was read; an answer that only deletes loses no fact.
+ * Laws: a change of a related memory fails if that memory was changed since it was read; if an answer only deletes memories, the facts are
+ * added nevertheless.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
