@@ -107,7 +107,7 @@ export const Weights = Schema.partial(Schema.Struct({
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** Weight of the scores of the neighbouring messages and of the session of a record. Default 1. Not used for records without a session. */
+  /** Weight of the scores of a record's neighbouring messages and session. Default 1. Not used for records without a session. */
   conversation: Weight,
   /**
    * Weight of all features that the ranker uses besides words: conversation, speaker, times, form of the text. Default 1. With 0, the
