@@ -261,7 +261,7 @@ export const buildDoc = (
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
-/** Whether an entry meets the conditions of a search, apart from its query. An agent's entry matches only if the caller is that agent. */
+/** Whether an entry meets the conditions of a search, apart from its query. Entries of an agent or a run match only for that caller. */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
   const asked = new Set(tags?.map((tag) => tag.toLowerCase()))

@@ -42,7 +42,7 @@ const openObject = 123
 const closeObject = 125
 const quote = 34
 
-/** Whether a key or a closing brace follows the brace at index `at`. Most braces of prose are rejected by this, at little cost. */
+/** Whether a quote or a closing brace follows the brace at index `at`, as in JSON. Rejects most braces of prose, at little cost. */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
   return next === quote || next === closeObject

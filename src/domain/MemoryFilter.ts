@@ -225,7 +225,7 @@ export const SearchResult = Schema.Struct({
   confidence: Schema.optional(Unit),
   /** Number of records that could not be found by vector, because the model has not embedded them yet; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or member stores; `leg` is the name of the failed one. The hits are those of the ones that did not fail. */
+  /** Failures of retrievers or of member stores; `leg` names the failed one. The hits come from those that succeeded. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */

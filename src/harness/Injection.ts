@@ -108,7 +108,8 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 
 /**
  * Returns the text to search for, without injected blocks: the last user text, joined to the user text before it if it names no topic
- * ("?", "ok", "and why?"); `undefined` if neither contains a word. If the last message is not a user's, the last assistant text.
+ * ("?", "ok", "and why?"); `undefined` if neither has a word besides those like "ok". If the last message is not a user's, the last
+ * assistant text.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const said = (role: Message["role"]) =>

@@ -304,8 +304,8 @@ const make = (
 
 /**
  * Provides the service over a store. Uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
- * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided but was not
- * when the store was built.
+ * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided with which
+ * the store was not built.
  */
 export const layer = (
   spec: MemorySpec.Input = {}

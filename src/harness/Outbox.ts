@@ -86,15 +86,15 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
    * Extracts from the messages of every conversation that has waiting ones, regardless of triggers and backoff. Fails if the messages of a
-   * conversation could be neither extracted nor parked. The error contains only counts, no user's message, id or text, because a flush is
-   * called without a viewer.
+   * conversation could be neither extracted nor set aside. The error contains only counts, no user's message, id or text, because a flush
+   * is called without a viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Lists the parked batches of every tenant, read from the store. */
+  /** Lists the parked batches (set aside after failures) of every tenant. Reads them from the store. */
   readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Makes the parked batches wait for extraction again; returns their number. */
+  /** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 

@@ -77,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Returns whether the owner may open another session. If it has `maxSessions`, first ends the one that has been idle longest. */
+    /** Returns whether the owner may open another session. At `maxSessions`, ends the one idle longest, or returns false if none is. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const own = Array.from(sessions.values()).filter((session) => session.owner === owner)

@@ -67,9 +67,9 @@ export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, Me
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Lists under `facts` are tried before lists outside
- * of an object, and the first list that contains a fact is used. Repeated texts count once. An explicit empty list and text without any
- * list, such as an apology, have the same result; `readFacts` distinguishes them.
+ * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Uses the first list that contains a fact, among the
+ * lists under `facts` or, if there is none, those outside of an object. Repeated texts count once. An explicit empty list and text without
+ * any list, such as an apology, have the same result; `readFacts` distinguishes them.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const said = values(answer)
@@ -276,14 +276,14 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * Limits of one run of `remember`, whatever the conversation contains and whatever the model answers.
  *
  * ```text
- * conversation   4,096 turns and 262,144 characters
+ * conversation   4,096 messages and 262,144 characters
  * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
  * related        1,000 memories, and 262,144 characters
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * Of more items, only the first are used (of turns, only the last), and the receipt says how many were left out. Characters are UTF-16
+ * Of more items, only the first are used (of messages, only the last), and the receipt says how many were left out. Characters are UTF-16
  * units.
  */
 

@@ -187,7 +187,7 @@ const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined
   return entry === undefined ? skip("the line is damaged") : { _tag: "Record", place, tenant, entry, size }
 }
 
-/** Returns the record of a line; `undefined` if the revisions do not belong to one record or are not in order. */
+/** Returns the record of a line; `undefined` unless the revisions are of one record, in order, and include those in `forgotten`. */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
 ): RecordEntry | undefined => {

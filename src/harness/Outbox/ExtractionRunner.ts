@@ -53,7 +53,7 @@ export const make = (
 
 /**
  * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, does so
- * only at every third request.
+ * only if a caller waits (`isUrgent`), and at every third other request; else fails with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,

@@ -37,7 +37,7 @@ export interface OutboxLog {
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log without counts of parked batches. */
+/** Makes a log; `parked` is empty until states are read. */
 export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
 /** Returns the cached state of the conversation; if `worker.isStale`, reads it from the store first. */
@@ -166,7 +166,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Parks a batch so that it is no longer read, and erases the conversation's plan. */
+/** Parks a batch (marks it so that extraction skips it), and erases the conversation's plan, a stored answer of the model. */
 export const park = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -183,7 +183,7 @@ export const park = (
       }
     })))
 
-/** Makes the parked batches wait for extraction again; returns their number. */
+/** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -251,8 +251,8 @@ export const isMeant = (
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose memories it would see. So a
- * viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
+ * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose memories it would see; with
+ * reach `everyone`, all. So a viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
@@ -260,7 +260,7 @@ const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
 
 /** Largest number of attempts at a write that conflicts with writes of other processes. */
 const maxAttempts = 50
-/** Number of parked batches that one write of `release` changes. */
+/** Largest number of batches that one write of `release` changes. */
 const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 

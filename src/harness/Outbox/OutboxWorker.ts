@@ -1,6 +1,6 @@
 /**
- * The worker of one conversation: waits for the conversation's extraction trigger, then runs readings (extraction runs over waiting
- * batches) until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
+ * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs (readings) over waiting
+ * batches until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
  * many batches may wait. A worker can be closed at any time: its state is a cache of rows in the store.
  */
 import * as Clock from "effect/Clock"

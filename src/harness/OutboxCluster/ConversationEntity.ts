@@ -313,7 +313,7 @@ const announce = (
     return [wait]
   })
 
-/** Notifies the trigger of the session's end, or requests a reading; returns the deferreds to await before acknowledging. */
+/** Notifies the trigger of the session's end, or requests extraction; returns the deferreds to await before acknowledging. */
 const onSignal = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,

@@ -258,7 +258,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Returns the valid attributes in a model's answer. Replaces keywords, tags and a context that are empty or invalid by those of `rules`. */
+/** Returns the valid attributes in a model's answer. Keywords, tags and a context that are empty or invalid are those of `rules`. */
 export const attributesIn = (said: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(said.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(said.keywords.map((word) => word.toLowerCase()), 10)

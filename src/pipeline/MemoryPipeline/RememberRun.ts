@@ -66,7 +66,7 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The messages to process: those with text and of a role that is read. */
+  /** The messages to process: those with text, but no messages of tools and of the system if a model extracts the facts. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
