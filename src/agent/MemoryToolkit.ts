@@ -269,7 +269,7 @@ const injected = (otherwise: Option.Option<Viewer>) =>
 
 /**
  * Wraps the `LanguageModel` that is provided to this layer: adds to each call the memories that `MemoryService.context` finds for its
- * prompt, at the end of the last user message. The prompt before them stays byte for byte the same, so a provider's prompt cache still
+ * prompt, at the end of the last user message. All text above the memories stays byte for byte the same, so a provider's prompt cache still
  * matches. They are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If nothing is found,
  * the prompt is unchanged.
  *

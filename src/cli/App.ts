@@ -42,7 +42,7 @@ export const entries: ReadonlyArray<Entry> = [
   { name: "completions", load: () => import("./commands/Completions.ts").then(({ completions }) => completions) }
 ]
 
-/** Runs a command line, and returns the exit code. Never fails; interrupting the process interrupts it. */
+/** Runs a command line, and returns the exit code. Never fails. A signal that interrupts the process also interrupts the command. */
 export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.ExitCode, never, Services> =>
   dispatch(args).pipe(
     Effect.as(CommandError.exitCodes.done),

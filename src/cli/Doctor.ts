@@ -245,7 +245,7 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** Number of a tenant's records, at least, that are searched for by their own words, unless the tenant has fewer. */
+/** Least number of a tenant's records that are searched for by their own words; all of them if the tenant has fewer. */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

@@ -1,4 +1,4 @@
-/** Parses the address of a store, as `--store` takes it, and opens the store. A database driver is loaded only if the store needs it. */
+/** Parses the address of a store, as given to `--store`, and opens the store. A database driver is loaded only if the store needs it. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"

@@ -103,7 +103,7 @@ export interface MemoryAdapter {
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
   /** Returns an entry; `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries, best first or, without a query, newest first, among the first 1,000 hits that the agent and the run may see. */
+  /** Finds entries: best first or, without a query, newest first. Only the first 1,000 in this order are filtered by `scopes`. */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
@@ -122,9 +122,10 @@ export interface Ids {
 }
 
 /**
- * Makes drover's adapter from a store. `put`, `get` and `forget` act on behalf of `viewer`, by default one that sees the whole default
- * tenant, as drover's adapter does. `search` and `list` act on behalf of the agent and the run that their options name, in the viewer's
- * tenant, and return nothing that `viewer` does not see. Records of scopes that drover does not have, such as a user's, are not returned.
+ * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act on behalf of `viewer`, by default one that sees the
+ * whole default tenant, since drover has no viewers. `search` and `list` act on behalf of the agent and the run that their options name,
+ * in the viewer's tenant, and return nothing that `viewer` does not see. Records of scopes that drover does not have, such as a user's, are
+ * not returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -260,7 +261,7 @@ export const buildDoc = (
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
-/** Whether an entry meets the conditions of a search, apart from its query. An agent's entry matches only if the caller is that agent. */
+/** Whether an entry meets the conditions of a search, apart from its query. Entries of an agent or a run match only for that caller. */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
   const asked = new Set(tags?.map((tag) => tag.toLowerCase()))

@@ -173,10 +173,10 @@ export const ModelExtractor = (
   }
 ): Layer.Layer<Completion.Completion> => Promises.completion(name, model)
 
-/** Makes the trigger that fires after every turn. */
+/** Makes the trigger that fires after every turn, that is, after every append of messages. */
 export const InvocationTrigger = (): ExtractionTrigger.ExtractionTrigger => ExtractionTrigger.invocation
 
-/** Makes the trigger that fires after every n-th turn. `initAgent` fails if `turns` is not a whole number of at least 1. */
+/** Makes the trigger that fires after every n-th turn (append of messages). `initAgent` fails if `turns` is not a whole number above 0. */
 export const IntervalTrigger = ({ turns }: { readonly turns: number }): ExtractionTrigger.ExtractionTrigger =>
   ExtractionTrigger.interval(turns)
 

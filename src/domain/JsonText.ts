@@ -12,8 +12,8 @@
 
 /**
  * Returns the outermost objects and arrays of the text, in order, at most the first 4,096. Accepts a comma before a closing bracket, and
- * line breaks in strings. If the text or its fence ends within a value, the complete members and items of that value are returned; a value
- * without any is left out.
+ * line breaks in strings. If the text or its fence ends within a value, the complete members and items of that value are returned; if none
+ * of them is complete, the value is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -42,7 +42,7 @@ const openObject = 123
 const closeObject = 125
 const quote = 34
 
-/** Whether a key or a closing brace follows the brace at index `at`. Most braces of prose are rejected by this, at little cost. */
+/** Whether a quote or a closing brace follows the brace at index `at`, as in JSON. Rejects most braces of prose, at little cost. */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
   return next === quote || next === closeObject
@@ -66,7 +66,7 @@ interface Frame {
 
 /** Largest depth of nesting. Code that walks deeper values by recursion could overflow its stack. */
 const deepest = 100
-/** The `keys` of every frame of an array, which has no keys. Nothing is added to it. */
+/** The shared `keys` of all frames of arrays, which have no keys. Nothing is ever added to this array. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -143,7 +143,7 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/** Returns the value of a closed frame, without a key that has no value. `fromEntries` makes `__proto__` an ordinary key. */
+/** Returns the object or array of a frame. Leaves out a key that has no value. `fromEntries` makes `__proto__` an ordinary key. */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 

@@ -25,7 +25,7 @@ export const Condition = Schema.Union(
   Schema.Struct({ exists: Schema.Boolean }),
   /** The value is a number within the bounds, both inclusive. */
   Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
-  /** The record has a value at the path, and it differs from this one. */
+  /** The record has a value at the path, and this value is not equal to `ne`. */
   Schema.Struct({ ne: Scalar })
 )
 
@@ -66,7 +66,7 @@ const filter = {
   maxTrust: Schema.optional(Trust),
   /** Time at which a record must be true, epoch ms: from its `validAt` on and before its `invalidAt`. Default now. */
   asOf: Schema.optional(Millis),
-  /** Whether records pass that ceased to be true before `asOf`. Default false. */
+  /** Whether records whose `invalidAt` is at or before `asOf` also satisfy the filter. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
    * Conditions by path: keys joined by dots, of which the first is `data`, `metadata` or `scope`. All conditions must hold.
@@ -107,11 +107,11 @@ export const Weights = Schema.partial(Schema.Struct({
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** Weight of the scores of the messages next to a record and of its session. Default 1. Not used for records without a session. */
+  /** Weight of the scores of a record's neighbouring messages and session. Default 1. Not used for records without a session. */
   conversation: Weight,
   /**
-   * Weight of all features that the ranker uses besides words: conversation, speaker, times, form of the text. Default 1. With 0, BM25
-   * ranks.
+   * Weight of all features that the ranker uses besides words: conversation, speaker, times, form of the text. Default 1. With 0, the
+   * relevance is BM25 alone.
    */
   ranker: Weight,
   /** Weight of the links that `GraphMemory.search` follows. Default 1. A store's own search follows no links. */
@@ -162,8 +162,8 @@ export const MemoryQuery = Schema.Struct({
   /** Affect with which the affect of each record is compared, if `weights.emotion` is above 0. */
   emotion: Schema.optional(VAD),
   /**
-   * Largest number of tokens of all hits together, at four characters per token. `limit` is applied first; then hits beyond it are left
-   * out.
+   * Largest number of tokens of all hits together, at four characters per token. Applied after `limit`: the first hit that exceeds the
+   * budget is left out, and all hits after it, too.
    */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
   /** Whether a hit that nearly repeats a better one is left out; `leftOut.folded` counts such hits. Default true. */
@@ -225,7 +225,7 @@ export const SearchResult = Schema.Struct({
   confidence: Schema.optional(Unit),
   /** Number of records that could not be found by vector, because the model has not embedded them yet; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of parts of the search, whose other parts are in the result; `leg` names the retriever or the member store that failed. */
+  /** Failures of retrievers or of member stores; `leg` names the failed one. The hits come from those that succeeded. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */

@@ -64,7 +64,7 @@ export const project = make({ name: "project", dedupe: true })
 export const reference = make({ name: "reference" })
 /** A fact, as text or as subject, predicate and object. Deduplicated; at most 10,000 per scope. */
 export const semantic = make({ name: "semantic", schema: Schema.partial(Payload.Fact), dedupe: true, cap: 10_000 })
-/** An event, a turn or a task. Fades over 138 hours; at most 1,000 per scope; not in the memory index. */
+/** An event, a turn of a chat, or a task. Fades over 138 hours; at most 1,000 per scope; not in the memory index. */
 export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   name: "episodic",
   schema: Payload.Episode,
@@ -72,7 +72,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure, as plain text or as a complete `Procedure`; `ProceduralMemory` accepts only the latter. Fades over 30 days. */
+/** A procedure, as plain text or as a complete `Procedure`. `ProceduralMemory` does not accept plain text. Fades over 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(

@@ -118,8 +118,8 @@ const authored = {
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
   /**
-   * Time from which the content is true in the world, epoch ms. Default: time of the write. From `invalidAt` on, it is true no more;
-   * default never.
+   * Time from which the content is true in the world, epoch ms. Default: time of the write. From `invalidAt` on, the content is no longer
+   * true. Default: no end.
    */
   validAt: Schema.optional(Millis),
   invalidAt: Schema.optional(Millis),
@@ -239,7 +239,7 @@ export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** Returns the SHA-256 of `embeddingText` as hex, by which the vector of the record is stored. It changes with the summary and the body. */
+/** Returns the SHA-256 of `embeddingText` as hex, by which the vector of the record is stored. It changes whenever that text changes. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 

@@ -233,7 +233,7 @@ export const traced = (text: string): Traced => {
 
 /**
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown`, and replaced its units from `start` to
- * `end` by `text`. In the stored text, only the characters change in which the replaced units and `text` differ. Characters that were
+ * `end` by `text`. Only those characters of the stored text change in which the replaced units and `text` differ. Characters that were
  * hidden from the model stay; those within a change are put after the inserted text. If the number of replaced characters times that of new
  * ones exceeds 1,000,000, everything between the first and the last difference counts as changed.
  */

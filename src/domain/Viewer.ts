@@ -294,14 +294,14 @@ export const visibilityOf = (viewer: Any): Visibility => {
   return { _tag: "Scopes", keys: [Global, ...scopes.slice(1).map(key)] }
 }
 
-/** Returns the rows that a viewer may read at a time. `System` also reads expired rows. */
+/** Returns the conditions for the rows that a viewer may read at the time `now`, epoch ms. `System` also reads expired rows. */
 export const sightOf = (viewer: Any, now: number): Sight => ({
   tenant: tenantOf(viewer),
   visibility: visibilityOf(viewer),
   now: isSystem(viewer) ? -Infinity : now
 })
 
-/** Returns a predicate: whether a scope is visible. It is made once and called for many rows. */
+/** Returns the predicate that is true for visible scopes. Make it once, and call it for many rows. */
 export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
   switch (visibility._tag) {
     case "All":

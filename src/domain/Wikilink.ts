@@ -22,10 +22,10 @@ export interface Wikilink {
   readonly markdown?: true
 }
 
-/** Largest number of different targets per text; the links to further ones are ignored. */
+/** Largest number of different targets per text. Links to further targets are ignored. */
 export const maxTargets = 1_000
 
-/** Returns the links of a text in order, only the first of several to the same target. Cost: one pass over the text. */
+/** Returns the links of a text in order, only the first to each target, at most `maxTargets`. Cost: one pass over the text. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
@@ -112,7 +112,7 @@ export const tags = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values())
 }
 
-/** Whether the text has a `#` that may begin a tag: one that is followed by neither white space nor another `#`. */
+/** Whether the text has a `#` that may begin a tag: where tags may be (see `tags`), and followed by neither white space nor a `#`. */
 const mayHaveTag = (text: string): boolean => {
   for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
     if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true

@@ -23,7 +23,7 @@ export interface ExtractionTrigger {
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
-   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer whose configuration holds a trigger with issues fails.
+   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger in its configuration fails.
    * Default: none.
    */
   readonly issues?: ReadonlyArray<string> | undefined
@@ -40,11 +40,11 @@ export interface Watch {
   readonly on: (event: TriggerEvent, now: number) => boolean
   /** Returns the time at which the trigger fires unless an event comes before; `undefined` for never. */
   readonly due: () => number | undefined
-  /** Handles the passing of time; returns whether the trigger fires now. The trigger fires once for each time that `due` returned. */
+  /** Checks the time; returns whether the trigger fires now. Returns true at most once for each time that `due` returned. */
   readonly wake: (now: number) => boolean
 }
 
-/** Makes a watch that fires on events only, never because time has passed. */
+/** Makes a `Watch` that fires only when an event arrives, never because time has passed. */
 const eventful = (on: (event: TriggerEvent) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
 /** Makes a trigger from a function over the stream of events, without a `watch`. */
@@ -59,12 +59,12 @@ const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
   watch: () => eventful(({ _tag }) => _tag === tag)
 })
 
-/** Fires after every turn. */
+/** Fires after every turn, that is, after every append of messages. */
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
 /**
- * Fires after every n-th turn, n ≥ 1. A conversation of fewer than n turns never fires it; combine it by `any` with another trigger to
- * extract from short conversations as well.
+ * Fires after every n-th turn (append of messages), n ≥ 1. It never fires in a conversation of fewer than n turns; combine it by `any` with
+ * another trigger to extract from short conversations as well.
  */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
@@ -86,7 +86,7 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** Fires when no event has come for `duration`, which must be finite and above 0. */
+/** Fires once after each event that no further event follows within `duration`, which must be finite and above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {

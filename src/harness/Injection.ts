@@ -75,8 +75,8 @@ export interface Search {
 /** Searches memory for a turn and renders the block. */
 export interface Inject {
   /**
-   * Returns an empty block if nothing is found. Fails with `invalid_draft` if a function of the configuration (`trigger`, `query`,
-   * `format`) throws.
+   * Returns an empty block if `trigger` excludes the turn, if there is no text to search for, if the confidence is below `minConfidence`,
+   * or (with the default format) if nothing is found. Fails with `invalid_draft` if `trigger`, `query` or `format` throws.
    */
   (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>): Effect.Effect<PromptBlock.PromptBlock, MemoryError.MemoryError>
 }
@@ -107,8 +107,9 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 }
 
 /**
- * Returns the text to search for, without injected blocks. A last user text that names no topic ("?", "ok", "and why?") is joined to the
- * user text before it. Returns `undefined` if neither contains a word.
+ * Returns the text to search for, without injected blocks: the last user text, joined to the user text before it if it names no topic
+ * ("?", "ok", "and why?"); `undefined` if neither has a word besides those like "ok". If the last message is not a user's, the last
+ * assistant text.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const said = (role: Message["role"]) =>
@@ -164,7 +165,7 @@ export interface PromptContext {
     turn: ReadonlyArray<Message>
   ) => Effect.Effect<PromptBlock.PromptBlock>
   readonly instructions: (viewer: Viewer.Viewer) => Effect.Effect<string>
-  /** Stores the instruction files of the viewer's tenant when it is first called for that tenant. */
+  /** Stores the instruction files as records of the viewer's tenant; once per tenant, but again after a failure. */
   readonly seed: (viewer: Viewer.Viewer) => Effect.Effect<void>
   /** Whether an `InstructionFiles` service is provided. */
   readonly hasFiles: boolean

@@ -79,7 +79,7 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background; its failure is published and logged. `flush` waits for it, closing the scope for at most 30 s. */
+  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for it; closing the scope does, too, for 30 s at most. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options = { ...extraction.options, line: name } // stores with different lines derive different ids
+          const options = { ...extraction.options, line: name } // ids of records are derived from `line`
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )

@@ -55,7 +55,7 @@ export interface Embed {
    */
   readonly embed?: boolean | undefined
 }
-/** Options of `put`. Under origin `agent` or `pipeline` the spec's `sharedWrites` restricts the write, as a model's. */
+/** Options of `put`. Under origin `agent` or `pipeline`, the write counts as a model's, which the spec's `sharedWrites` restricts. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** Option of writes: where the change comes from. */
 export interface OriginOptions {
@@ -95,9 +95,9 @@ export interface Service {
   /** Forgets a record; returns whether it existed. It can be restored until the store empties its trash, but not if `purge` is set. */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter, regardless of its `limit`, except those that the viewer may not forget: instructions, and
-   * Global records under `globalWrites: deny`. Returns their number. `purge` erases them, and also the matching records that are already in
-   * the trash and visible to the viewer; with `forgotten: true` it erases only the latter.
+   * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`. Keeps those that the viewer may
+   * not forget: instructions, and Global records under `globalWrites: deny`. Returns the number of forgotten records. `purge` erases them,
+   * and also the matching records in the trash that the viewer sees. If the filter has `forgotten: true`, only records in the trash match.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */
@@ -304,8 +304,8 @@ const make = (
 
 /**
  * Provides the service over a store. Uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
- * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided but was not
- * when the store was built.
+ * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided with which
+ * the store was not built.
  */
 export const layer = (
   spec: MemorySpec.Input = {}

@@ -8,10 +8,10 @@
  * write      writes the plan and erases its messages                     in one batch: all of it or nothing
  * ```
  *
- * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run (a
- * model call) over the oldest batches of a line; a line has one reading at a time, in order. A parked batch is set aside and no longer
- * read, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process did not read are
- * read when the layer is built. Several processes may share a store; if two read the same batch, the first to write wins.
+ * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run,
+ * in which a model extracts memories from the oldest batches of a line; a line has one reading at a time. A parked batch is set aside and
+ * no longer read, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process did
+ * not read are read when the layer is built. Several processes may share a store; if two read the same batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
  *
@@ -74,8 +74,8 @@ export interface Parked {
 export interface Service {
   /**
    * Stores the messages and returns the sequence number, in the session, of the first one. Fails with `invalid_scope` if the viewer has no
-   * scope to store memories in. Fails with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait and could not be read in
-   * time.
+   * scope to store memories in. Fails with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait for extraction, and none
+   * of them is extracted in time.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -85,16 +85,16 @@ export interface Service {
   /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Runs extraction for every line with waiting messages, regardless of triggers and backoff. Fails if the messages of a line could be
-   * neither extracted nor parked. The error contains only counts, no user's message, id or text, because a flush is called without a
-   * viewer.
+   * Extracts from the messages of every conversation that has waiting ones, regardless of triggers and backoff. Fails if the messages of a
+   * conversation could be neither extracted nor set aside. The error contains only counts, no user's message, id or text, because a flush
+   * is called without a viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Lists the parked batches of every tenant, read from the store. */
+  /** Lists the parked batches (set aside after failures) of every tenant. Reads them from the store. */
   readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Makes the parked batches wait for extraction again; returns their number. */
+  /** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -132,19 +132,19 @@ export interface Options extends ExtractionConfig {
   /** Largest number of waiting batches of a line (one conversation), at least 1. Default 1,000. */
   readonly capacityPerLine?: number | undefined
   /**
-   * Largest number of readings, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for readings that
-   * exceed their time slice. Default 16.
+   * Largest number of extraction runs, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for runs that
+   * exceed their time slice (`turn`). Default 16.
    */
   readonly concurrency?: number | undefined
-  /** Time slice: how long a reading may occupy a reader that others wait for, and how long an append waits for room. Default 10 s. */
+  /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity as long at most. Default 10 s. */
   readonly turn?: Duration.DurationInput | undefined
-  /** Delays before a failed reading of a line is retried. Default: exponential from one second, at most five minutes. */
+  /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** Longest time of one reading; a longer one fails, and is retried. Default two minutes. */
+  /** Longest time of an extraction, with all its model calls; a longer one fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Largest number of lines kept in memory. Beyond it, lines without waiting messages are closed, the longest idle first; the trigger of a
-   * closed line starts anew with its next message. Default 1,000.
+   * Largest number of conversations kept in memory. Beyond it, those without waiting messages are closed, the longest idle first; the
+   * trigger of a closed conversation starts anew with its next message. Default 1,000.
    */
   readonly openLines?: number | undefined
   /**
@@ -154,15 +154,15 @@ export interface Options extends ExtractionConfig {
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** Is called with the changes that an outbox wrote, and with failures that it logged and survived. */
+/** Functions that an outbox calls with the changes that it wrote, and with failures after which it goes on. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
 /**
- * Makes an outbox. It first reads the messages that an earlier process did not read. When the scope closes, it reads the waiting messages
- * for at most `flushTimeout`.
+ * Makes an outbox. It first extracts from the messages that an earlier process left waiting. When the scope closes, it extracts from the
+ * waiting messages for at most `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -297,7 +297,7 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
   )
 }
 
-/** Requests a reading of every conversation with messages that an earlier process did not read. */
+/** Requests extraction for every conversation in which an earlier process left messages waiting. */
 const takeUpAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
     const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no unread messages

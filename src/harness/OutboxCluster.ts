@@ -126,7 +126,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // waiting messages are read by the owner, not here
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // the owner, not this process, extracts from waiting messages
     })
     const outbox: OpenCluster = {
       options,
@@ -197,7 +197,7 @@ interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
   readonly runner: ExtractionRunner.ExtractionRunner
-  /** Workers of the conversations that this process appended to. Instead of reading, they ask the owner to read. */
+  /** Workers of the conversations that this process appended to. Instead of extracting, they ask the owner to do so. */
   readonly senders: OutboxWorkers.OutboxWorkers
   readonly lines: ConversationEntity.ConversationClient
   /** Time at which this process last called `compact`, epoch milliseconds; 0 for never. */
@@ -345,7 +345,8 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // became quiet since the last call
+    // true if the conversation has been unchanged for an hour, and had not yet been at the last call
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
       const busy = new Set<string>()

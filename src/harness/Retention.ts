@@ -127,7 +127,7 @@ const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): E
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>
   new Map(Array.from(kinds.values()).flatMap(({ cap, name }) => cap === undefined ? [] : [[name, cap]]))
 
-/** Whether the record counts towards its kind's cap: it is valid, not expired, and not of an instruction file. */
+/** Whether the record counts towards its kind's cap: it has not expired or ceased to be valid, and is not of an instruction file. */
 const counts = (now: number) => (record: MemoryRecord): boolean =>
   !isExpired(record, now) && !(record.invalidAt !== undefined && record.invalidAt <= now) &&
   record.source.origin !== "instructions"

@@ -53,9 +53,9 @@ export interface Service {
 
   /**
    * Reads the newest messages that fit into a budget of tokens, at four characters of text or JSON a token; the last message is always
-   * included. The result begins with a message of the user or the system, so that no tool result appears without its call. If none of these
-   * fits, the result begins with the last one of them and exceeds the budget. If the thread has none at all, the result begins with the
-   * first fitting message that is not a tool result.
+   * included. The result begins with a message of the user or the system, so that no tool result appears without its call. If no such
+   * message fits, the result begins with the last such message and exceeds the budget. If the thread has no such message, the result
+   * begins with the first fitting message that is not a tool result.
    */
   readonly window: (
     viewer: Viewer.Viewer,

@@ -121,8 +121,8 @@ export const mayWrite = (
 
 /**
  * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns their number. `purge` erases them,
- * including those in the trash. If also the filter restricts nothing but the scope, it first erases the viewer's messages that wait for
- * extraction, lest they become memories meanwhile, and the viewer's threads.
+ * and also those in the trash, which are not counted. With `purge`, and a filter that restricts nothing but the scope, first erases the
+ * viewer's messages that wait for extraction, lest they become memories meanwhile, and the viewer's threads.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -317,7 +317,7 @@ export const makeRemembering = (
 /**
  * Wraps tools so that every plugin is asked, in order, before a tool is called.
  *
- * Texts that a tool returns or fails with pass through `MemoryTool.visible`, which shows invisible characters; also for tools of other
+ * Texts that a tool returns or fails with pass through `MemoryTool.visible`, which removes invisible characters; also for tools of other
  * libraries.
  *
  * A plugin may crash. If it crashes in a notification, that is logged and the turn goes on. If it crashes when asked about a call, the call

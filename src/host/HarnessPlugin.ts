@@ -34,7 +34,7 @@ export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 /** A plugin, which handles signals and decides on tool calls. All of its methods are optional. */
 export interface HarnessPlugin {
-  /** Unique id. If a plugin with the id of one that this library adds itself is provided, the library's is left out. */
+  /** Unique id. A provided plugin replaces the plugin with the same id that this library would add, such as the write limit. */
   readonly id: string
   /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined

@@ -22,7 +22,7 @@ export const Difference = Schema.Struct({
 /** A difference, as its schema decodes it. */
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
-/** Fields that are not compared: some every revision sets anew; `body` is compared by lines. */
+/** Fields that are not compared: `body`, which is compared by lines, and fields that never differ or that every revision sets anew. */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
 /** Returns the difference from one revision to the next. Cost: that of `linesOf`. */
@@ -81,7 +81,7 @@ const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArr
     } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) {
       lines.push({ change: "removed", text: a[i++]! }) // i is below the length
     } else {
-      lines.push({ change: "added", text: b[j++]! }) // j is below the length, as a branch above takes its end
+      lines.push({ change: "added", text: b[j++]! }) // j is below the length, else the branch above is taken
     }
   }
   return lines

@@ -50,7 +50,8 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   } = weights
   const largest = Math.max(recency, importance, relevance)
   if (largest === 0) return undefined
-  const total = recency / largest + importance / largest + relevance / largest // divided first: huge weights add up to Infinity
+  // divides before adding, since a sum of huge weights would be Infinity
+  const total = recency / largest + importance / largest + relevance / largest
   const share = (weight: number) => weight / largest / total
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
 }
@@ -99,7 +100,8 @@ const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string
 /** A query, with the weights and the half-life by which the results are ranked. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /**
-   * Weights, each 0 or more, which are scaled to a sum of 1. Defaults: 0.4, 0.3, 0.3. If all are 0, the call fails with `invalid_draft`.
+   * Weights, each 0 or more, scaled to a sum of 1. Defaults: recency 0.4, importance 0.3, relevance 0.3. If all are 0, the call fails with
+   * `invalid_draft`.
    */
   readonly weights?: Partial<Priority> | undefined
   /** Half-life of recency, above 0. Default 24 hours. */
@@ -124,9 +126,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /**
    * Returns the records that match the filter, whether or not they contain a word of the query, best first; equal scores newest first.
-   * Default `limit` 20. With an embedding, the relevance of the nearest 1,000 records is their cosine similarity if that is greater; fails
-   * with `unsupported` if the store has no vectors. Cost: a scan of all records that match the filter. The records do not count as used:
-   * call `touch` for those that were.
+   * Default `limit` 20. With an embedding, the relevance of the nearest 1,000 records is their cosine similarity if that exceeds the share
+   * of the query's words that they contain; fails with `unsupported` if the store has no vectors. Cost: a scan of all records that match
+   * the filter. Does not mark the returned records as used: call `touch` for those that the agent uses.
    */
   readonly retrieve: (
     viewer: Viewer.Any,

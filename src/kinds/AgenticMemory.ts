@@ -51,7 +51,7 @@ export interface Service {
     viewer: Viewer.Any,
     note: Omit<TypedMemory.DraftOf<Note>, "data">
   ) => Effect.Effect<Stored, MemoryError.MemoryError>
-  /** Returns a note. If the note was stored without attributes, the result has those of the rules, which are not stored. */
+  /** Returns a note. If the note was stored without attributes, the result has attributes derived by rule, which are not stored. */
   readonly get: (
     viewer: Viewer.Any,
     id: MemoryId
@@ -82,12 +82,13 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
-   * Derives attributes from the note's current text, which a person may have edited, and stores them. Tags that are not in `subjects` stay.
+   * Derives attributes from the note's current text, which a person may have edited, and stores them. Keeps the tags that no rule adds
+   * (those not in `NoteAnalysis.subjects`).
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns notes that have values of an attribute in common with this note: most common values first, then newest. Only the 200 best
-   * matches of a search and the 200 newest notes are compared.
+   * Returns notes that have values of an attribute in common with this note: those with the most values in common first, then the newest.
+   * Only the 200 best matches of a search and the 200 newest notes are compared.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -175,7 +176,7 @@ const windows = { link: 100, evolution: 50, shared: 200 }
 /** Number of notes in one prompt for a model. */
 const shown = 10
 
-/** Returns the result of the model. If there is no model, or if it fails, which is logged, returns `rules`. */
+/** Returns the result of the model. Returns `rules` if there is no model, or if the model fails; a failure is logged. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),

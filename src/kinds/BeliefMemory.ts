@@ -61,7 +61,7 @@ export interface Corrected {
 
 /** The fields of a belief to change. A field that is left out stays unchanged. */
 export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
-/** Fields that this service sets, and that the caller leaves out. */
+/** Names of the fields that this service sets in a reflection; the caller leaves them out. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
@@ -83,7 +83,7 @@ export interface Service {
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Stores a belief, and closes the older one, linked to it, that it replaces. Of concurrent calls, the later fails with `read_only`. */
+  /** Stores `by` with a link to the belief `id`, and closes that belief. Of concurrent calls, all but one fail with `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -144,7 +144,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
   /** Counts the records that the viewer sees. Cost: reads all its beliefs, hindsights and counterfactuals. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets beliefs superseded before `olderThan`, epoch ms, except changed or read-only ones; returns their number. Can be undone. */
+  /** Forgets beliefs superseded before `olderThan`, epoch ms, but none that changes meanwhile or is read-only. Returns their number. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
@@ -170,7 +170,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief. Fails with `read_only` if the belief is closed. */
+  /** Returns the belief. Fails with `not_found` if there is none, and with `read_only` if the belief is closed. */
   const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -336,7 +336,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       yield* check("pruneSuperseded", Cutoff, { olderThan })
       const now = yield* Clock.currentTimeMillis
       const all = yield* beliefs.all(viewer, { closed: true })
-      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // superseded: has `invalidAt`
+      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // a superseded belief has it
       const counts = yield* Effect.forEach(Arr.chunksOf(old, 1_000), (some) => beliefs.forgetUnchanged(viewer, some))
       return counts.reduce((sum, count) => sum + count, 0)
     })

@@ -60,7 +60,7 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Conversations and events, newest first: up to half of the limit each, and more of one if there are fewer of the other. */
+  /** Chat messages and other events, newest first. Each may fill half of the limit, and also the places that the other does not need. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
   /** Episodes found by meaning, best first, without those in `episodic` and without those whose text nearly repeats one of these. */
   readonly semantic: ReadonlyArray<Found<Episode>>
@@ -68,7 +68,7 @@ export interface Recalled {
   readonly reflections: ReadonlyArray<Typed<Reflection>>
   /** The memories as text for a model, escaped, in four sections; `""` if there are none. */
   readonly block: string
-  /** The legs that failed. The results of the other legs are in the other fields. */
+  /** Failures of searches; `leg` is the name of the failed one. The results of the searches that succeeded are in the other fields. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -118,8 +118,8 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
    * Returns the memories that matter for the reply to a message. Waits until the turns of earlier calls of `afterTurn` by this viewer are
-   * stored. Fails only if every leg fails. Each leg finds what the viewer sees: episodes with its `actorId` as counterpart, and episodes
-   * without a counterpart. The configured types apply to all legs that return episodes.
+   * stored. Fails only if each of its searches fails. A search finds what the viewer sees: episodes with the viewer's `actorId` as
+   * counterpart, and episodes without a counterpart. The configured types apply to all searches for episodes.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
@@ -224,7 +224,7 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
     const viewers = new Map<Fiber.RuntimeFiber<unknown, unknown>, Viewer.Any>()
     const failed = yield* Ref.make<ReadonlyArray<MemoryError.MemoryError>>([])
 
-    /** Waits until the turns of this viewer that `afterTurn` was called with are stored. */
+    /** Waits until every turn with which this viewer has called `afterTurn` is stored. */
     const settled = (viewer: Viewer.Any) =>
       Fiber.awaitAll(Array.from(viewers).flatMap(([fiber, of]) => Viewer.equals(viewer, of) ? [fiber] : []))
 
@@ -291,7 +291,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Runs the four legs. Each may be switched off, or fail without failing the others. */
+/** Runs the four searches ("legs"). Each may be switched off. A failure of one is reported; if all fail, the call fails. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
@@ -345,7 +345,7 @@ const recall = (
 const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(leg, (): ReadonlyArray<A> => [])
 
-/** Returns conversations and events, newest first: up to half of the limit each, and more of one if there are fewer of the other. */
+/** Merges chat messages and events, newest first. Each may fill half of the limit, and also the places that the other does not need. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,

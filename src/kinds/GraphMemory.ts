@@ -94,7 +94,7 @@ export interface Service {
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /** Relates two visible entities, else fails: `not_found`. A repeated call sets the weight. Cost: grows with the links of `from`. */
+  /** Relates two entities; `not_found` if the viewer does not see both. A repeated call sets the weight. Cost: linear in `from`'s links. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
@@ -107,21 +107,21 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Traverses breadth first: nearest first, then by weight. `maxDepth: 1` returns neighbours. Returns none if `from` is invisible. */
+  /** Traverses breadth first: nearest first, then by weight. `maxDepth: 1`: neighbours. Returns none if the viewer does not see `from`. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Returns the entities that paths along exactly these types, in their direction, lead to. Without types, returns `from`. */
+  /** Follows relationships of exactly these types, in order, each in its direction; returns the last entities. Without types: `from`. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path of any length; `None` if there is none within `maxDepth`. The path from an entity to itself is empty. Fails
-   * with `unsupported` if it has visited `maxVisits` records and more remain, since a path may still exist.
+   * Returns a shortest path; `None` if there is none, or none within `maxDepth` (default: any length). The path from an entity to itself
+   * is empty. Fails with `unsupported` if it has visited `maxVisits` records and more remain, since a path may still exist.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -131,7 +131,7 @@ export interface Service {
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
    * Returns hits, and records of any allowed kind linked to them. A linked record scores its neighbour's score times `weight · graph ÷ (1 +
-   * graph)`, where `graph` is `weights.graph` (default 1: half); the best path counts. Each hop follows the best `limit` records.
+   * graph)`, where `graph` is `weights.graph` (default 1: half); the best path counts. Each hop follows links of the `limit` best records.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -150,7 +150,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
   const graph: Graph = { store, entities }
-  // one write at a time, so that no end is forgotten between the check and the write
+  // one write at a time, so that neither entity of a link is forgotten between the check and the write
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
@@ -324,7 +324,7 @@ const stepsFrom = (
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
-  /** The entity before this one on the path; `undefined` if the path starts before this one. */
+  /** The entity before this one on the path; `undefined` for the first entity after the start. */
   readonly before: Walked | undefined
   readonly by: Relationship
   /** Distance from the start in relationships, at least 1. */
@@ -367,7 +367,7 @@ const walk = (
     return all
   })
 
-/** Passes a share of each hit's score on along links, times their weight. Returns the best records first, equal ones newest first. */
+/** Scores the records that links connect to hits: score of the neighbour × `share` × weight of the link. Best first, then newest. */
 const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along

@@ -157,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the strings of these keys from a `KeyValueStore` in one write; it cannot list its own keys. Returns the number of strings. */
+/** Copies the strings of `keys`, which a `KeyValueStore` cannot list itself, in one write. Returns the number of copied strings. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,

@@ -15,7 +15,7 @@ export type VaultEntry = Payload.VaultEntry
 
 /** Operations of `KnowledgeVault`. */
 export interface Service {
-  /** Stores an entry. Its summary defaults to its title. Its links are to related records. */
+  /** Stores an entry. Its summary defaults to its title. Its `links` may name related records. */
   readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Effect.Effect<Typed<VaultEntry>, MemoryError>
   /** Returns all entries of a category, newest first. Cost: reads all entries that the viewer sees. */
   readonly findByCategory: (

@@ -86,6 +86,6 @@ const isIn = (context: string) => (trigger: string): boolean => {
   return phrase !== "" && context.includes(phrase)
 }
 
-/** Orders procedures by success rate, then by executions, both highest first. Others keep their order, newest first. */
+/** Orders procedures by success rate, then by executions, both highest first. The sort is stable: equal ones stay newest first. */
 const bestFirst = (a: Typed<Procedure>, b: Typed<Procedure>): number =>
   successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions

@@ -16,7 +16,7 @@ export type Resource = Payload.Resource
 
 /** Operations of `ResourceMemory`. */
 export interface Service {
-  /** Stores a resource. Its summary defaults to its location, its importance to low. */
+  /** Stores a resource. Its summary defaults to its location; its importance defaults to low (0.25). */
   readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Effect.Effect<Typed<Resource>, MemoryError>
   /** Returns all resources of a type, newest first. Cost: reads all resources that the viewer sees. */
   readonly findByType: (

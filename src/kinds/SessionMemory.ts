@@ -161,7 +161,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
-      // one at a time: the recordings of a session, and its end
+      // the recordings of a session and its end run one at a time
       const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(isOver, true))
 

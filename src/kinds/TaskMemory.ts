@@ -23,7 +23,7 @@ export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
 
 /** Schema of a query for task episodes. */
 export const EpisodeQuery = Schema.Struct({
-  /** Range of the episode's time, epoch milliseconds, with both ends. */
+  /** Range of the episode's `validAt`, epoch milliseconds, both ends inclusive. */
   since: Schema.optional(Millis),
   until: Schema.optional(Millis),
   taskId: Schema.optional(Schema.String),
@@ -57,7 +57,7 @@ export interface Service {
     task: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<TaskEpisode>>, MemoryError>
-  /** Returns failures, latest first. Default `limit` 10. */
+  /** Returns the episodes with the outcome `failure`, latest `validAt` first. Default `limit` 10. */
   readonly getRecentFailures: (
     viewer: Viewer.Any,
     limit?: number

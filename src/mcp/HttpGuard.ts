@@ -23,7 +23,7 @@ import type { Holder, Tokens } from "./McpTokens.ts"
 
 /** Options of the checks: who may use a server over HTTP, and how often. */
 export interface Access {
-  /** The viewer of requests, if no tokens are required; they must then come from this machine. Ignored if `tokens` is set. */
+  /** The viewer of requests without a token, which must come from this machine. Ignored if `tokens` is set. */
   readonly viewer?: Viewer | undefined
   /** The accepted tokens. If set, every request must have one of them. Default: no token is required. */
   readonly tokens?: Tokens | undefined

@@ -29,8 +29,8 @@ export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. A new session ends the viewer's session that has been idle longest, or is rejected if none is
-   * idle. Default 64.
+   * Largest number of sessions of a viewer. If it is reached, a new session ends the viewer's session that has been idle longest, or is
+   * rejected if none is idle. Default 64.
    */
   readonly maxSessions?: number | undefined
   /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */
@@ -77,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Returns whether the owner may open another session; if its number is reached, ends its session that has been idle longest. */
+    /** Returns whether the owner may open another session. At `maxSessions`, ends the one idle longest, or returns false if none is. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const own = Array.from(sessions.values()).filter((session) => session.owner === owner)

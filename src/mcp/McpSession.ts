@@ -62,7 +62,7 @@ export interface Session {
   readonly handle: (request: Request) => Effect.Effect<object, McpError.McpError>
 }
 
-/** Makes a session, and begins the viewer's turn. Fails if `Options.tools` fails. */
+/** Makes a session, and calls `MemoryService.turnStart` for the viewer. Fails if `Options.tools` fails. */
 export const make = (
   viewer: Viewer,
   { tools: toolsOf = memoryTools }: Options

@@ -54,7 +54,7 @@ const maxToken = 512
 
 /**
  * Makes a token for a viewer, and its line for the token file. `name` distinguishes the lines of a file. Show the token once: it cannot be
- * derived from the line. Fails for a viewer of the whole tenant.
+ * derived from the line. Do not call it with a viewer of the whole tenant: `fromText` refuses the line.
  */
 export const generate = (
   name: string,
@@ -68,7 +68,10 @@ export const generate = (
     return { token, line: canonicalJson(line) }
   })
 
-/** Parses the lines of a token file. Fails with `invalid_draft` and the numbers of the invalid lines; quotes none of them. */
+/**
+ * Parses the lines of a token file; skips blank lines and those that begin with `#`. Fails with `invalid_draft` and the numbers of the
+ * invalid lines, and if two lines have one token; quotes no line.
+ */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const lines = text.split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>

@@ -40,8 +40,8 @@ export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
  * Builds the prompt that asks a model for the facts in a conversation. The prompt says that the conversation is data, and encloses it in a
- * fence that no turn can close: each turn begins a line, and its further lines are indented. Blank turns, and memory that was inserted into
- * turns, are left out.
+ * fence that no message can close: each message begins a line, and its further lines are indented. Blank messages, and memory that was
+ * inserted into messages, are left out.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -67,9 +67,9 @@ export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, Me
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Lists under `facts` are tried before lists outside
- * of an object, and the first list that contains a fact is used. Repeated texts count once. Returns the same for an answer without facts
- * and for an apology, which `readFacts` tells apart.
+ * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Uses the first list that contains a fact, among the
+ * lists under `facts` or, if there is none, those outside of an object. Repeated texts count once. An explicit empty list and text without
+ * any list, such as an apology, have the same result; `readFacts` distinguishes them.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const said = values(answer)
@@ -87,10 +87,10 @@ export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Returns the first `most` facts of a custom extractor, cleaned as those of a model are, with their tags, links, metadata and time. A
- * string is a fact without attributes; an item that is neither string nor object is dropped. `leftOut` counts the items after the last
- * returned fact. Fails with `invalid_draft`, and all violations, if an attribute of a fact violates its Schema, or if its metadata has the
- * key `turnMark`.
+ * Returns the first `most` facts of a custom extractor, cleaned by `clean`, with their tags, links, metadata and time. A string is a fact
+ * without attributes; an item that is neither string nor object is dropped. `leftOut` counts the items that were not read because `most`
+ * facts had been found. Fails with `invalid_draft`, and all violations, if an attribute of an item violates its Schema, or if its metadata
+ * has the key `turnMark`.
  *
  * @internal
  */
@@ -119,7 +119,7 @@ export const extracted = (
     return { facts: Array.from(found.values()), leftOut: 0 }
   })
 
-/** Key of `metadata` in a record that stores a turn word for word; its value is the role of the speaker. @internal */
+/** Key of `metadata` in a record that stores a message word for word; its value is the role of the speaker. @internal */
 export const turnMark = "turn"
 
 /** Removes the facts whose text repeats that of an earlier one. */
@@ -129,7 +129,7 @@ const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   return Array.from(found.values())
 }
 
-/** Returns the text of a turn without memory that was inserted into it; `""` if nothing else is in it. */
+/** Returns the text of a message without memory that was inserted into it; `""` if nothing else is in it. */
 export const textOf = ({ content }: Message): string => PromptText.withoutMemory(content).toWellFormed().trim()
 
 const turn = (message: Message): ReadonlyArray<string> => {
@@ -233,9 +233,9 @@ const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 const maxLists = 1_024
 
 /**
- * Returns the valid items of the first list that has any; lists under `name` are tried before lists outside of an object. Returns none if
- * the answer has only an explicit empty list. Fails with `model` for any other answer, and for one that is longer than
- * `Completion.maxAnswerLength` (UTF-16 units).
+ * Returns the valid items of the first list that has any: of the lists under `name` or, if there is none, of the lists outside of an
+ * object. Returns none if no list has a valid item, but one is explicitly empty or has an item for which `isAnswer` is true. Fails with
+ * `model` for any other answer, and for one that is longer than `Completion.maxAnswerLength` (UTF-16 units).
  *
  * @internal
  */
@@ -276,19 +276,19 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * Limits of one run of `remember`, whatever the conversation contains and whatever the model answers.
  *
  * ```text
- * conversation   4,096 turns and 262,144 characters
+ * conversation   4,096 messages and 262,144 characters
  * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
  * related        1,000 memories, and 262,144 characters
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * Of more items, only the first are used (of turns, only the last), and the receipt says how many were left out. Characters are UTF-16
+ * Of more items, only the first are used (of messages, only the last), and the receipt says how many were left out. Characters are UTF-16
  * units.
  */
 
 /**
- * Largest number of characters of a conversation, of all facts of a run together, and of all related memories together.
+ * Largest number of characters. It limits each of these separately: a conversation, all facts of a run, and all related memories.
  *
  * @internal
  */
@@ -300,7 +300,7 @@ export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
 export const maxFacts = 64
 
 /**
- * Returns the first `most` facts, or fewer if their texts together would exceed `maxCharacters`. `leftOut` counts the others.
+ * Returns the first `most` facts, or fewer if their texts together would exceed `maxCharacters`. `leftOut` counts the facts after them.
  *
  * @internal
  */
@@ -322,9 +322,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Returns the first decisions that together add at most `additions` records and change at most 128. Each ADD adds a record, and so does
- * each UPDATE of a record that an earlier decision changes; the first UPDATE or DELETE with an id changes a record. A NOOP does neither.
- * `leftOut` counts the other decisions.
+ * Keeps the first decisions, so that they add at most `additions` records and change at most 128. Each ADD adds a record, and so does each
+ * UPDATE of a record that an earlier decision changes; the first UPDATE or DELETE with an id changes a record. A NOOP does neither, and is
+ * always kept. `leftOut` counts the dropped decisions.
  *
  * @internal
  */
@@ -345,12 +345,12 @@ export const firstDecisions = <D extends { readonly event: string; readonly id?:
   return { kept, leftOut: all.length - kept.length }
 }
 
-/** Largest number of turns in a prompt: the last ones of the conversation. */
+/** Largest number of messages in a prompt. Of a longer conversation, the last ones are used. */
 const maxTurns = 4_096
 
 /**
- * Shortens a conversation so that it fits into one prompt. If it is too long, its longest turns are cut at their ends to the same length;
- * shorter turns stay whole. `leftOut` counts the characters that were cut.
+ * Shortens a conversation so that it fits into one prompt: drops all but the last 4,096 messages; if these are still too long, cuts the
+ * longest of them at their ends to the same length. `leftOut` counts the dropped and cut characters.
  *
  * @internal
  */

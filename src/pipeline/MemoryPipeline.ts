@@ -36,21 +36,21 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. Default `origin` is `pipeline`. The written records get the trust of the least trusted turn (3 for a
- * tool's turn, 1 for any other), or `trust` if that is less trusted.
+ * Options of `remember` and `plan`. Default `origin` is `pipeline`. The written records get the trust of the least trusted message (3 for a
+ * tool's message, 1 for any other), or `trust` if that is less trusted.
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
   /** Shared scopes that may be written for a viewer with a user, session or actor id, as in `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
-  /** Whether a model extracts facts. With `false`, each turn is stored word for word, and its vector is computed later. Default true. */
+  /** Whether a model extracts facts. With `false`, each message is stored word for word, and its vector is computed later. Default true. */
   readonly infer?: boolean | undefined
   /** Treatment of superseded records: with `soft` they are closed but stay stored, with `hard` they are forgotten. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time until the written records expire. Default, and for 0: they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined
-  /** Kind of the written records. Default `semantic`; without `infer`, `episodic`. */
+  /** Kind of the written records; a fact that has a kind of its own keeps it. Default `semantic`; with `infer: false`, `episodic`. */
   readonly kind?: string | undefined
   /** Number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, with 262,144 characters. */
   readonly topK?: number | undefined
@@ -58,16 +58,17 @@ export interface Options extends MemoryStore.Provenance {
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
-   * Extracts facts in place of the model; a fact may have tags, links, metadata and a time. Unlike the model, it also receives the turns of
-   * tools. The model, if there is one, still decides how the facts change memories; without a model, each fact is added.
+   * Extracts facts in place of the model; a fact may have tags, links, metadata and a time. Also receives the messages of tools and of the
+   * system, which the model does not. The model, if there is one, still decides how the facts change memories; without a model, each fact
+   * is added.
    */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
   /**
-   * Sequence number of the first turn within the session, or of each turn. With it and `infer: false`, turns that are already stored are
-   * not stored again.
+   * Sequence number of the first message within the session, or of each message. With it and `infer: false`, messages that are already
+   * stored are not stored again.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
@@ -97,7 +98,7 @@ export const LeftOut = Schema.Struct({
   facts: Schema.NonNegativeInt,
   /** Decisions of the model beyond `maxFacts` added records or 128 changed ones. */
   decisions: Schema.NonNegativeInt,
-  /** UTF-16 units of the conversation that were not in the prompt: turns before the last ones, and the ends of the longest turns. */
+  /** UTF-16 units of the conversation that were not in the prompt: messages before the last ones, and ends of the longest messages. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
@@ -305,7 +306,7 @@ const tokensExtracted = Metric.counter("memory_tokens_extracted", {
 const tokensOf = (messages: ReadonlyArray<Message>): number =>
   tokensIn(messages.reduce((sum, { content }) => sum + content.length, 0))
 
-/** Name of what is signed; the store signs texts for other purposes with other names. */
+/** The purpose that is passed to the store's `sign`. A signature for one purpose is not valid for another. */
 const purpose = "receipt"
 
 const refused = (why: string) =>

@@ -10,7 +10,8 @@
  * NOOP     nothing
  * ```
  *
- * Laws: a change of a related memory fails if that memory was changed since it was read; an answer that only deletes loses no fact.
+ * Laws: a change of a related memory fails if that memory was changed since it was read; if an answer only deletes memories, the facts are
+ * added nevertheless.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -65,8 +66,8 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in an answer, or none; never fails. Lists under `memory` are tried before lists outside of an object, and the first
- * list that contains a decision is used. `existing` is the number of related memories in the prompt.
+ * Returns the decisions in an answer, or none; never fails. Uses the first list that contains a decision, among the lists under `memory`
+ * or, if there is none, those outside of an object. `existing` is the number of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const said = values(answer)
@@ -383,7 +384,7 @@ const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Pa
 type Link = MemoryRecord["links"][number]
 const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.type
 
-/** Returns the patch that replaces the text of a record by `text`. If the summary was derived from the body, it is derived again. */
+/** Returns the patch that replaces the body of a record by `text`, and its summary, given or derived, by one derived from `text`. */
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 

@@ -137,7 +137,7 @@ const thread = (name: string, place: string, messages: ReadonlyArray<Message>): 
       messages
     }]
 
-/** Returns the items, or the error `otherwise` if no item is a conversation. */
+/** Returns the items, or the error `otherwise` if there are items and none of them is a conversation. */
 const known = (items: ReadonlyArray<Item>, otherwise: string): Either.Either<ReadonlyArray<Item>, string> =>
   items.length > 0 && items.every((item) => item._tag === "Skip" && item.reason.startsWith("no conversation"))
     ? Either.left(otherwise)

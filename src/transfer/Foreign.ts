@@ -226,6 +226,6 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/** Returns the value as a JSON object, without parts that are not JSON; `undefined` if it is not an object. */
+/** Returns the value if it is a JSON object within the limits of `Payload.Json`; `undefined` otherwise. */
 export const objectOf = (value: unknown): Payload.JsonObject | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(Payload.JsonObject)(value))

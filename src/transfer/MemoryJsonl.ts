@@ -101,7 +101,7 @@ const mostText = 4_000_000
 /**
  * Reads a file that `write` wrote into a store. Skips the checks of viewers, validation and policies, so it is a tool for the store's
  * operator. Fails with `unsupported`, before anything is written, if the first line is not of a known format and version, or if the store
- * is read-only, does not expose its rows, or redacts.
+ * is read-only, does not expose its rows, or redacts its writes while `unredacted` is not set.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(
@@ -187,7 +187,7 @@ const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined
   return entry === undefined ? skip("the line is damaged") : { _tag: "Record", place, tenant, entry, size }
 }
 
-/** Returns the record of a line; `undefined` if the revisions do not belong to one record or are not in order. */
+/** Returns the record of a line; `undefined` unless the revisions are of one record, in order, and include those in `forgotten`. */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
 ): RecordEntry | undefined => {

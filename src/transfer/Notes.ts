@@ -29,7 +29,7 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind, any other file a `reference`. `MEMORY.md` is skipped, since it only lists the other files.
+ * that kind, any other a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists these.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {

@@ -322,7 +322,7 @@ describe("PromptText.traced", () => {
   )
 
   it.prop(
-    "replaceShown of a part by itself changes no byte",
+    "replaceShown with a replacement equal to the replaced part changes no byte",
     [pieces, FastCheck.nat(), FastCheck.nat()],
     ([text, a, b]) => {
       const traced = PromptText.traced(text)

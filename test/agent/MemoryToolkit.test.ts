@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the block is not in a chat's history, and the prompt before the block always begins with the previous prompt", () =>
+  it.effect("the block is not in a chat's history, and each prompt without its block begins with the whole previous prompt without its block", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("appends the block to the last user message even if other messages follow, and adds none without one", () => {
+  it.effect("appends the block to the last user message even if other messages follow, and adds none to a prompt without a user message", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

@@ -56,7 +56,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "the tool recall without a query returns the ten most recent records, and the number of others",
+    "the tool recall without a query returns the ten most recent records, and says how many more there are",
     (call, store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a record in a named scope is found among many others for a viewer of reach within, and only that scope's are counted",
+    "a record in a named scope is found among many others for a viewer of reach within, and records of other scopes are not counted",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -167,7 +167,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "the scopes that a viewer of reach within names restrict what it sees, and do not extend it",
+    "scopes in the call of a viewer of reach within restrict what is found to those scopes, and never extend it",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

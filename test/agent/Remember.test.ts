@@ -176,7 +176,7 @@ describe("the tool remember", () => {
     }), { spec: { ...free, globalWrites: "deny" } })
 
   law(
-    "the second write of a turn is refused, a failed one is not counted, and each run has its own count",
+    "the second write of a turn is refused, a failed write is not counted, and each run has its own count",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService

@@ -150,7 +150,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
-  it.scopedLive("a person on a terminal is asked before anything is repaired, and nothing is after the answer no", () =>
+  it.scopedLive("a person on a terminal is asked before anything is repaired, and nothing is repaired if the answer is no", () =>
     Effect.gen(function*() {
       const { file, store } = yield* damaged
       const no = yield* onTerminal(["doctor", "--repair", ...store], { input: "n\r" })

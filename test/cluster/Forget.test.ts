@@ -110,7 +110,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "compact deletes from the tables what was idle for an hour, but not what waits",
+    "compact deletes from the tables conversations that were idle for an hour, but none with waiting messages",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})

@@ -20,7 +20,7 @@ describe("an OutboxCluster", () => {
     it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 
-  it.scopedLive("closing finishes only after the plan that is being stored is stored", () =>
+  it.scopedLive("closing waits until a model's answer that is being stored has been stored", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const order: Array<string> = []

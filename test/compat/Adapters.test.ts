@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("recall by an adapter returns its episodes, and names the legs that are missing or fail", () =>
+  it.scoped("recall by an adapter returns its episodes, and reports a search that fails, but none that is switched off", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)

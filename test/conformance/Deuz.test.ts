@@ -124,7 +124,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a search is by whole words, and returns no hit without one of them",
+      "a search matches whole words, and returns no record without any of them",
       ({ deuz }) =>
         Effect.gen(function*() {
           yield* awaited(() =>

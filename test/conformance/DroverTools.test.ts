@@ -178,7 +178,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(own.map(({ content }) => content), ["a"])
     })))
 
-  it.effect("a text that is too long is cut at a character, and says so", () =>
+  it.effect("a text that is too long is cut between characters, and ends with a note about that", () =>
     onDisk(Effect.gen(function*() {
       const { root } = yield* tree({ ".git": null, "AGENTS.md": "ü".repeat(20) })
       const { files } = yield* load(root, { maxBytesPerFile: 11 })

@@ -47,7 +47,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "a path of any length is found in either direction; giving up fails",
+    "a path of any length is found in either direction; a search that stops at its limit fails",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 9))
@@ -69,7 +69,7 @@ describe("nexus-agents' graph", () => {
 describe("nexus-agents' session", () => {
   const law = Laws.session
   law(
-    "the most confident earlier learnings are loaded at the start, and a running session is found by its words",
+    "the most confident learnings of earlier sessions are loaded at the start, and those of the running session are found by words",
     (memory) =>
       awaited(async () => {
         assert.deepStrictEqual(await memory.startSession("s1"), [])

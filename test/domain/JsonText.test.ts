@@ -34,10 +34,16 @@ describe("JsonText.values", () => {
     })
     finds("drops incomplete containers without content", "[{\"a\":1},{\"b\":[{", [{ a: 1 }])
     finds("finds nothing in an empty incomplete array", "{\"facts\":[")
-    finds("takes the end of the fence for the end", "```json\n{\"facts\":[\"a\",\n```\nSorry.", { facts: ["a"] })
-    finds("prefers a complete second attempt", "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}", {
-      facts: ["c"]
+    finds("treats the end of a fence as the end of the text in the fence", "```json\n{\"facts\":[\"a\",\n```\nSorry.", {
+      facts: ["a"]
     })
+    finds(
+      "prefers a complete value to an incomplete one before it",
+      "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}",
+      {
+        facts: ["c"]
+      }
+    )
   })
 
   const seed = 20_261

@@ -5,7 +5,7 @@ import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { reason } from "../kinds/EveryStore.ts"
 
 describe("MemoryError.retryOnConflict", () => {
-  it.effect("a conflict that persists is the failure in the end, and other fibers run between the attempts", () =>
+  it.effect("a conflict that persists is returned after the last attempt, and other fibers run between the attempts", () =>
     Effect.gen(function*() {
       const detail = { expected: 1, actual: 2 }
       let attempts = 0

@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("expired rows are visible to System only, and the tenant name is in NFC", () => {
+  it("sightOf lets only System see expired rows, and returns the name of the viewer's tenant in NFC", () => {
     assert.deepStrictEqual(Viewer.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -200,7 +200,7 @@ describe("MemoryManager.add", () => {
     }))))
 })
 
-describe("a failing store of a MemoryManager", () => {
+describe("a MemoryManager with a failing store", () => {
   const full = MemoryError.make("unsupported", { op: "put", message: "it is full" })
   const hanging = { notes: { layer: memory, writable: true }, hangs: { layer: writing(Effect.never), writable: true } }
   const dying = {
@@ -208,7 +208,7 @@ describe("a failing store of a MemoryManager", () => {
     dies: { layer: writing(Effect.die("boo")), writable: true }
   }
 
-  it.effect("a failing store of a MemoryManager that dies does not affect the other stores, and is reported like any failure", () =>
+  it.effect("a store that dies does not affect the other stores, and is reported like any failure", () =>
     Effect.gen(function*() {
       const { accept, add, flush, search } = yield* manager
       const { tags } = yield* heard(
@@ -232,7 +232,7 @@ describe("a failing store of a MemoryManager", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])
     }).pipe(Effect.provide(world({ stores: dying }))))
 
-  it.effect("a failing store of a MemoryManager that hangs does not block searches, and delays the closing of the scope by at most thirty seconds", () =>
+  it.effect("a store that hangs does not block searches, and delays the closing of the scope by at most thirty seconds", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.fork(Effect.provide(
         Effect.gen(function*() {
@@ -249,7 +249,7 @@ describe("a failing store of a MemoryManager", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("a failing store of a MemoryManager among failing stores makes the call fail with their common reason, else unavailable, and the names of all", () =>
+  it.effect("several failing stores make the call fail with their common reason, else unavailable, and a message that names each of them", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a failing store of a MemoryManager", () => {
       }
     }))))
 
-  it.effect("a failing store of a MemoryManager whose filter throws is named in the error, and the other stores keep the messages", () =>
+  it.effect("a store whose extraction filter throws is named in the error, and the other stores keep the messages", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -286,7 +286,7 @@ describe("a failing store of a MemoryManager", () => {
 })
 
 describe("MemoryManager.flush", () => {
-  it.effect("MemoryManager.flush waits for the drafts accepted before the call, and not for later ones", () =>
+  it.effect("the call waits for the drafts accepted before it, and not for later ones", () =>
     Effect.gen(function*() {
       const { accept, flush } = yield* manager
       yield* accept(ada, [draft("slow")])

@@ -135,7 +135,7 @@ describe("MemoryService.index", () => {
       assert.lengthOf((yield* memory.index.pipe(everything)).ids, 3)
     }).pipe(run(Viewer.make({ userId: "ada", reach: "within" }))))
 
-  it.effect("the viewer's own records are shown although a hundred newer Global ones exist, and the others are counted", () =>
+  it.effect("the viewer's own records are shown although a hundred newer Global ones exist, and the records left out are counted", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("mine", { scope: { agentId: "pilot" } }))

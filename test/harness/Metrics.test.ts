@@ -98,7 +98,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("measure the turns that wait for extraction, and count the tokens extracted and injected", () =>
+  it.effect("measure the appends that wait for extraction, and count the tokens extracted and injected", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"
@@ -122,7 +122,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("no longer measure the turns that wait in a closed outbox", () =>
+  it.effect("no longer measure the appends that wait in a closed outbox", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

@@ -39,7 +39,7 @@ const world = (concurrency: number) => {
 const lines = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}${n}`)
 
 describe("OutboxTurns", () => {
-  it.effect("free readers are assigned to tenants in rotation, and within a tenant to extractions in the order of their requests", () =>
+  it.effect("free slots for extractions are assigned to tenants in rotation, and within a tenant in the order of the requests", () =>
     Effect.gen(function*() {
       const { began, ended, most, start } = world(4)
       yield* start("a", lines("a", 6), 1)
@@ -76,7 +76,7 @@ describe("OutboxTurns", () => {
       assert.isAtMost(began.length, 40)
     }))
 
-  it.effect("slow readers are shared evenly between slow tenants, even if one of them hangs", () =>
+  it.effect("slots for slow extractions are shared evenly between the tenants that need them, even if one of these hangs", () =>
     Effect.gen(function*() {
       const { ended, start } = world(8)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -95,7 +95,7 @@ describe("OutboxTurns", () => {
       assert.deepStrictEqual(ended, ["a0", "a1"])
     }))
 
-  it.effect("an extraction that is interrupted while it waits or runs frees its reader", () =>
+  it.effect("an extraction that is interrupted while it waits or runs frees its slot", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       const fibers = yield* start("a", lines("a", 3), Infinity)

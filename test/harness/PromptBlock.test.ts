@@ -99,7 +99,7 @@ describe("PromptBlock.render", () => {
     })
   })
 
-  it("never exceeds maxChars, shows the records that fit, and counts the others", () => {
+  it("never exceeds maxChars, shows the records that fit, and counts those that do not", () => {
     const records = [record({ body: "x".repeat(500) }), record({ body: "short" }), record({ body: "y".repeat(200) })]
     for (let maxChars = 0; maxChars < 1_500; maxChars += 7) {
       const block = PromptBlock.render(found(records), { maxChars })
@@ -160,7 +160,7 @@ describe("PromptBlock.strip", () => {
 })
 
 describe("PromptBlock.line", () => {
-  it("line returns one trimmed line without markup", () => {
+  it("the result is one trimmed line without markup", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (before, attack) => {
         const line = PromptBlock.line(before + attack)

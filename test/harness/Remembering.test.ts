@@ -100,7 +100,7 @@ describe("MemoryService.remember", () => {
     })
   })
 
-  it.effect("MemoryService.remember that fails publishes memory_write_failed and writes nothing", () =>
+  it.effect("a call that fails publishes memory_write_failed and writes nothing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.remember(turns, { scope }))
@@ -174,7 +174,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("put and update compute vectors only with `embed: true`; embedMissing computes the others", () =>
+  it.effect("put and update compute a vector only with `embed: true`; embedMissing computes the missing vectors", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore

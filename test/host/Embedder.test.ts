@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("the texts of the other batches are requested again after one batch has failed", () =>
+  it.effect("a call that failed at one batch can be repeated: the next call requests its texts again, also those of batches that never started", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })

@@ -90,7 +90,7 @@ const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
 }, { requiredKeys: ["event"] })
 
 describe("nearest", () => {
-  it("the result is that of comparing every text with every other", () => {
+  it("the result is the one that a comparison of every text with every other would find", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(fact, { maxLength: 12 }),
@@ -109,7 +109,7 @@ describe("nearest", () => {
 })
 
 describe("attribute", () => {
-  it("each decision has the fact that comparing every text with every other yields", () => {
+  it("each decision gets the fact that a comparison of every text with every other would find", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),

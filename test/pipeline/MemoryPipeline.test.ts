@@ -754,7 +754,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("more trusted ones are not closed by the words of a guest or a tool", () =>
+  it.effect("memories more trusted than the message of a tool are not closed because of that message", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -905,7 +905,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("turns have no expiry only if ttl is 0 or Infinity", () =>
+  it.effect("turns never expire if ttl is 0 or Infinity, and expire after ttl, rounded up to a millisecond, otherwise", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -917,7 +917,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       ])
     }).pipe(within(none)))
 
-  it.effect("turns are stored with trust 1 or less trusted, whatever trust is given", () =>
+  it.effect("turns are stored with trust 1 if the option asks for trust 0, and with less trust if the option asks for less", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("a second undo fails with conflict; that of a plan or an empty receipt does nothing", () =>
+  it.effect("a second undo fails with conflict; an undo of a plan or of an empty receipt does nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))

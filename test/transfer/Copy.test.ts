@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("the threads of an owner with others in the target are refused with `conflict`, until those are purged as it says", () =>
+  it.scoped("the threads of an owner who has other threads in the target are refused with `conflict` until the target's are purged, as the error says", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread renamed after its copy keeps its messages: the old name, still listed in the target, takes no new ones", () =>
+  it.scoped("a thread that was copied, renamed and copied again has its messages in the target, and an append under the old name is refused", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -168,7 +168,7 @@ const withOpen = (
 ): ReadonlyArray<Prompt.Message> => {
   const whole = said.flatMap((message) =>
     message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
-  ) // may include the rest of a chunk of which the consumer read a part
+  ) // an element may be longer than what the consumer read of it
   const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
     .map((text) => Prompt.makePart("text", { text }))
   if (parts.length === 0) return said
@@ -230,7 +230,7 @@ const unreadable = (op: string) => (cause: unknown) =>
     cause
   })
 
-/** Returns a message's text, with `tool: true` for calls and results of tools. */
+/** Converts a message to a `Message` with its text only; `tool: true` marks results of tools, and calls without other text. */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })
   const parts: ReadonlyArray<Prompt.Part> = message.content

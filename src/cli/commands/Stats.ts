@@ -25,7 +25,7 @@ const Tenant = Schema.Struct({
   expired: Schema.Number,
   tombstones: Schema.Number,
   scopes: Schema.Number,
-  /** Number of characters in the bodies of these records. */
+  /** Number of characters in the bodies of the records that `records` counts. */
   characters: Schema.Number,
   kinds: Counts,
   /** Number of texts without a vector, for each model that has vectors in the store. */

@@ -203,7 +203,8 @@ export interface SessionError {
 /** The memory of sessions; one session runs at a time. Methods that record reject with `unsupported` if no session is running. */
 export interface ISessionMemory {
   /**
-   * Starts a session; returns the learnings of earlier ones with the greatest confidence. Rejects with `unsupported` while one is running.
+   * Starts a session. Returns the learnings of earlier sessions, those of highest confidence. Rejects with `unsupported` while a session is
+   * running.
    */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>

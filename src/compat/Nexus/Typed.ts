@@ -68,7 +68,7 @@ export interface IEpisodicMemory {
   queryEpisodes(query: EpisodeQuery): Promise<ReadonlyArray<Episode>>
   /** Finds episodes that share a word with the task, best first. `limit`: default 20. */
   getSimilarEpisodes(taskDescription: string, limit?: number): Promise<ReadonlyArray<Episode>>
-  /** Returns failures, latest first. `limit`: default 10. */
+  /** Returns the episodes with the outcome `failure`, latest first. `limit`: default 10. */
   getRecentFailures(limit?: number): Promise<ReadonlyArray<Episode>>
 }
 

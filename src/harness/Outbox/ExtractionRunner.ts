@@ -1,7 +1,7 @@
 /**
- * Turns waiting messages into memories. A reading, one extraction run, asks the model, stores its answer as a plan, and writes the plan.
- * `drain` repeats readings until no message of a conversation waits. A batch is the messages of one append; a parked batch is set aside and
- * no longer read. Failures are handled as follows:
+ * Turns waiting messages into memories. A reading (one extraction run) asks the model, stores its answer as a plan, and writes the plan. To
+ * read a batch means to extract memories from it. `drain` repeats readings until no message of a conversation waits. A batch is the
+ * messages of one append; a parked batch is set aside and no longer read. Failures are handled as follows:
  *
  * ```text
  * ten failures in a row of a conversation     only every third request is tried, until one succeeds
@@ -32,16 +32,16 @@ import * as OutboxState from "./OutboxState.ts"
 import * as OutboxTurns from "./OutboxTurns.ts"
 import type { OutboxWorker } from "./OutboxWorker.ts"
 
-/** Dependencies and counts that all readings of one outbox share. */
+/** Dependencies and counts that all extraction runs of one outbox share. */
 export interface ExtractionRunner {
   readonly log: OutboxLog.OutboxLog
   readonly pipeline: MemoryPipeline.Service
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly readers: OutboxTurns.ReadingTurns
-  /** Longest wait for an answer of the model, or for a store that extracts by itself. */
+  /** Longest time of one call of the pipeline, with all its model calls, or of a store that extracts by itself. */
   readonly timeout: Duration.DurationInput
-  /** Number of failed readings, of all conversations, since the last successful reading of any conversation. */
+  /** Number of extraction runs that failed, in all conversations, since the last one that succeeded. Permanent failures do not count. */
   failuresInARow: number
   successes: number
 }
@@ -52,7 +52,8 @@ export const make = (
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
 /**
- * Handles one request to read a conversation: drains it or, after ten failures of the conversation in a row, only at every third request.
+ * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, does so
+ * only if a caller waits (`isUrgent`), and at every third other request; else fails with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -66,7 +67,7 @@ export const attempt = (
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Repeats readings until no message of the conversation waits; fails if a reading fails and its messages still wait. */
+/** Repeats extraction runs until no message of the conversation waits; fails if a run fails and its messages still wait. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isReading = true
@@ -127,9 +128,9 @@ const isMaxFacts = Schema.is(Extraction.MaxFacts)
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   Validation.refuseOptions("Outbox", issuesOf(options))
 
-/** Number of failures in a row after which only every third request is carried out, and of failures after which a batch may be parked. */
+/** Number of failures of a conversation in a row after which only every third request is carried out; of a batch, to park it. */
 const maxFailures = 10
-/** Largest number of messages, and of store rows (up to 60,000 characters each), in one reading; a single batch may exceed both. */
+/** Largest number of messages, and of store rows (up to 60,000 characters each), in one extraction run; a single batch may exceed both. */
 const readingLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
@@ -143,7 +144,7 @@ const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<vo
     return Effect.void
   })
 
-/** Performs one reading: writes the stored plan if there is one, else extracts from the next batches. */
+/** Performs one extraction run: writes the stored plan if there is one, else extracts from the next batches. */
 const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const before = worker.state
@@ -173,7 +174,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
     )
   })
 
-/** Selects the batches of one reading: the oldest ones or, while batches are read one by one, the batch that failed least often. */
+/** Selects the batches of an extraction run: the oldest ones or, while batches run one by one, the batch that failed least often. */
 const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
   const waiting = OutboxState.waiting(worker.state)
   const group: Array<OutboxState.Batch> = []
@@ -194,7 +195,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
   return group
 }
 
-/** Counts a failed reading of the batches. Parks the batch if it was read alone and failed for good; otherwise reads batches one by one. */
+/**
+ * Counts a failure of the batches. A permanent failure, or the tenth one, parks the batch if it was read alone; if several were read
+ * together, they are read one by one from now on. Any other failure is only counted and returned.
+ */
 const countFailure = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
@@ -202,7 +206,7 @@ const countFailure = (
   error: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const isFinal = !error.isRetryable && error.reason !== "not_found" // may pass: a related record was deleted
+    const isFinal = !error.isRetryable && error.reason !== "not_found" // `not_found` may pass: a related record was deleted
     if (!isFinal) {
       runner.failuresInARow++
       worker.failuresInARow++

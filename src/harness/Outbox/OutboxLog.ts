@@ -25,19 +25,19 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of the functions in this module for one outbox, and the number of its parked batches (set aside after failures). */
+/** Dependencies of this module's functions for one outbox, and the numbers of its parked batches (set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly turns: EventLoopTurns
   readonly redaction: Redaction.Service | undefined
-  /** Number of parked batches of each conversation when its state was last read or written, by `OutboxState.keyOf`. */
+  /** Number of parked batches of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
   /** Called after each change of a worker's state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log without counts of parked batches. */
+/** Makes a log; `parked` is empty until states are read. */
 export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
 /** Returns the cached state of the conversation; if `worker.isStale`, reads it from the store first. */
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds a batch that another process appended to the cached state. If other writes happened in between, marks the cache as stale. */
+/** Adds to the cached state a batch that another process appended. If other writes happened in between, marks the cache as stale. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -166,7 +166,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Parks a batch so that it is no longer read, and erases the conversation's plan. */
+/** Parks a batch (marks it so that extraction skips it), and erases the conversation's plan, a stored answer of the model. */
 export const park = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -183,7 +183,7 @@ export const park = (
       }
     })))
 
-/** Makes the parked batches wait for extraction again; returns their number. */
+/** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -243,16 +243,16 @@ export const purge = (
   })
 
 /**
- * Whether a filter of memories also covers waiting messages. It does not if it names a kind or a content, which messages get only when they
- * become memories, or the trash, which holds no waiting messages.
+ * Whether a filter of memories also selects waiting messages. False for a filter with any condition besides the scope, since messages have
+ * kinds, tags and other fields only once they are memories; and for `forgotten: true`, since no waiting message is in the trash.
  */
 export const isMeant = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose memories it would see. So a
- * viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
+ * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose memories it would see; with
+ * reach `everyone`, all. So a viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
@@ -260,7 +260,7 @@ const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
 
 /** Largest number of attempts at a write that conflicts with writes of other processes. */
 const maxAttempts = 50
-/** Number of parked batches that one write of `release` changes. */
+/** Largest number of batches that one write of `release` changes. */
 const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 

@@ -74,7 +74,7 @@ export interface OutboxState extends ConversationKey {
   readonly revision: number
   /** Sequence number of the next message. */
   readonly next: number
-  /** Batches in the order of their messages, parked ones included. */
+  /** Batches in the order of their messages, including parked ones (set aside after failures). */
   readonly batches: ReadonlyArray<Batch>
   readonly plan: Plan | undefined
 }
@@ -94,7 +94,7 @@ const Data = Schema.Union(
     ...parts,
     from: Schema.NonNegativeInt,
     to: Schema.NonNegativeInt,
-    /** Reason why the batch is parked; absent while it waits. */
+    /** Reason why the batch is parked (set aside); absent while it waits for extraction. */
     parked: Schema.optional(Schema.String)
   }),
   Schema.Struct({
@@ -168,7 +168,7 @@ export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifR
   ifRevision
 })
 
-/** Marks a row as parked for the reason `parked`; without a reason, marks it as waiting again. */
+/** Marks a row as parked (set aside) for the reason `parked`; without a reason, marks it as waiting for extraction again. */
 export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -193,7 +193,7 @@ export const empty = ({ session, viewer }: ConversationKey): OutboxState => ({
 /** Selects the batches that wait for extraction. */
 export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ parked }) => parked === undefined)
-/** Selects the parked batches. */
+/** Selects the parked batches, which were set aside after failures. */
 export const parked = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ parked }) => parked !== undefined)
 

@@ -1,7 +1,7 @@
 /**
- * Divides two resources among the conversations of an outbox. The first is readers: a reading is one extraction run, and a reader is a slot
- * that runs one reading at a time; a reading that hangs must delay no other tenant. The second is time of the event loop: an outbox must
- * not block the process's other tasks.
+ * Divides two resources among the conversations of an outbox. The first is readers: a reader is a slot for one extraction run, and a
+ * reading is one such run; a run that hangs must delay no other tenant. The second is time of the event loop: an outbox must not block the
+ * process's other tasks.
  *
  * ```text
  * readers        `concurrency` readings run at once, each with its own model calls. Half of the readers, rounded up, are
@@ -25,49 +25,49 @@ import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Scheduler from "effect/Scheduler"
 
-/** A conversation that asks for readers, one reading at a time. */
+/** A conversation that requests slots for its extraction runs, one run at a time. */
 export interface Reader {
   readonly tenant: string
-  /** Whether the conversation's last reading exceeded its time slice. */
+  /** Whether the conversation's last extraction run exceeded its time slice. */
   isSlow: boolean
 }
 
-/** Options that determine how an outbox divides its readers. */
+/** Options that determine how an outbox divides its slots for extraction runs. */
 export interface Options {
-  /** Number of readings that may run at once, at least 2. */
+  /** Number of slots, that is, of extraction runs at once; at least 2. */
   readonly concurrency: number
-  /** Time slice: how long a reading may occupy a prompt reader while other readings wait for one. */
+  /** Time slice: an extraction run that takes longer is slow, and leaves its prompt slot to others (see the opening comment). */
   readonly turn: Duration.DurationInput
 }
 
-/** State of the scheduler: the readings of one outbox that run, and those that wait for a reader. */
+/** State of the scheduler: the extraction runs of one outbox that have a slot, and those that wait for one. */
 export interface ReadingTurns {
   readonly promptReaders: number
   readonly slowReaders: number
   readonly length: Duration.DurationInput
-  /** Readings that wait for a reader, by tenant; the tenants in the order in which they get the next free readers. */
+  /** Extraction runs that wait for a slot, by tenant; the tenants in the order in which they get the next free slots. */
   readonly queues: { readonly prompt: Map<string, Set<Turn>>; readonly slow: Map<string, Set<Turn>> }
-  /** Number of readings in `queues.prompt`. */
+  /** Number of extraction runs in `queues.prompt`. */
   queued: number
-  /** Readings that occupy a reader, in order of their start. */
+  /** Extraction runs that occupy a slot, in the order in which they got it. */
   readonly running: { readonly prompt: Set<Turn>; readonly slow: Set<Turn> }
-  /** Readings on a prompt reader that exceeded their time slice while no slow reader was free. */
+  /** Extraction runs that exceeded their time slice and still occupy a prompt slot, since no slow slot was free. */
   readonly overdue: Set<Turn>
 }
 
 interface Turn {
   readonly tenant: string
-  /** The kind of reader that the reading waits for or occupies. */
+  /** The kind of slot that the extraction run waits for or occupies. */
   place: "prompt" | "slow"
   readonly started: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
-  /** True once the reading has exceeded its time slice. */
+  /** True once the extraction run has exceeded its time slice. */
   isOver: boolean
-  /** True once the reading has been asked to stop in favour of others. */
+  /** True once the extraction run has been asked to stop in favour of others. */
   isStopping: boolean
 }
 
-/** Makes the scheduler of one outbox, with all readers free. */
+/** Makes the scheduler of one outbox, with all slots free. */
 export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   const promptReaders = Math.ceil(concurrency / 2)
   return {
@@ -81,14 +81,14 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   }
 }
 
-/** Runs the reading on a reader, once one is free; if the reading is stopped in favour of others, queues and runs it again. */
+/** Runs `reading` once a slot is free for it. If it is stopped in favour of others, queues it again and runs it from the start. */
 export const take = <A, E>(turns: ReadingTurns, reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.flatMap(
     attempt(turns, reader, reading),
     Option.match({ onNone: () => take(turns, reader, reading), onSome: Effect.succeed })
   )
 
-/** Runs the reading once; returns `None` if it was stopped in favour of others. */
+/** Waits for a slot and runs `reading` once; returns `None` if it was stopped in favour of others. */
 const attempt = <A, E>(
   turns: ReadingTurns,
   reader: Reader,
@@ -129,7 +129,7 @@ const enqueued = (turns: ReadingTurns, reader: Reader): Effect.Effect<Turn> =>
     return turn
   })
 
-/** Marks a reading and its conversation as slow, since the time slice has passed. */
+/** Marks an extraction run and its conversation as slow, since the run has exceeded its time slice. */
 const outlast = (turns: ReadingTurns, reader: Reader, turn: Turn): Effect.Effect<void> =>
   Effect.sync(() => {
     turn.isOver = true
@@ -152,7 +152,7 @@ const dequeue = (turns: ReadingTurns, turn: Turn): void => {
   if (!waiting?.delete(turn)) return
   if (turn.place === "prompt") turns.queued--
   queue.delete(turn.tenant)
-  if (waiting.size > 0) queue.set(turn.tenant, waiting) // the tenant goes to the end of the round robin
+  if (waiting.size > 0) queue.set(turn.tenant, waiting) // moves the tenant to the end of the round robin
 }
 
 const begin = (turns: ReadingTurns, turn: Turn): void => {
@@ -161,14 +161,14 @@ const begin = (turns: ReadingTurns, turn: Turn): void => {
   Deferred.unsafeDone(turn.started, Effect.void)
 }
 
-/** Interrupts the reading. Its reader becomes free when the interruption is complete. */
+/** Interrupts the extraction run. Its slot becomes free when the interruption is complete. */
 const stop = (turns: ReadingTurns, turn: Turn): void => {
   turn.isStopping = true
   turns.overdue.delete(turn)
   Deferred.unsafeDone(turn.stopped, Effect.void)
 }
 
-/** Assigns free readers to waiting readings, and stops readings where the rules of the opening comment demand it. */
+/** Assigns free slots to waiting extraction runs, and stops runs where the rules of the opening comment demand it. */
 const dispatch = (turns: ReadingTurns): void => {
   dispatchSlow(turns)
   dispatchPrompt(turns)
@@ -208,14 +208,14 @@ const dispatchPrompt = (turns: ReadingTurns): void => {
   }
 }
 
-/** Counts the slow readers that a tenant occupies, except those whose reading is being stopped. */
+/** Counts the slow slots that a tenant occupies, except those whose extraction run is being stopped. */
 const heldBy = ({ running }: ReadingTurns, tenant: string): number => {
   let count = 0
   for (const turn of running.slow) if (turn.tenant === tenant && !turn.isStopping) count++
   return count
 }
 
-/** Finds the tenant that occupies the most slow readers; returns its newest slow reading and the number of its slow readers. */
+/** Finds the tenant that occupies the most slow slots; returns the newest extraction run in these, and their number. */
 const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
   let found: readonly [Turn, number] | undefined
   for (const turn of turns.running.slow) {
@@ -226,7 +226,8 @@ const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undef
 }
 
 /**
- * Finds the tenant that occupies the fewest slow readers among those that wait for one; returns a waiting reading of it and that number.
+ * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one; returns a waiting extraction run of that
+ * tenant, and the number of slots.
  */
 const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
   let found: readonly [Turn, number] | undefined
@@ -245,11 +246,11 @@ const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
 const stopping = (turns: ReadonlySet<Turn>): number => Array.from(turns).filter((turn) => turn.isStopping).length
 
 /**
- * Limits the number of an outbox's steps per iteration of the event loop. Fibers that never wait for I/O run as microtasks; without these
- * pauses, timers, sockets and files would have to wait until all fibers are done.
+ * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks;
+ * without pauses, timers, sockets and files would have to wait until all fibers are done.
  */
 export interface EventLoopTurns {
-  /** Completes at once for the first six calls in an iteration of the event loop; further calls wait for a later iteration, in order. */
+  /** Await it before a step. The first six calls per iteration of the event loop return at once; others wait for a later one, in order. */
   readonly step: Effect.Effect<void>
 }
 

@@ -1,6 +1,6 @@
 /**
- * The worker of one conversation: waits for the conversation's extraction trigger, then runs readings (extraction runs over waiting
- * batches) until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
+ * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs (readings) over waiting
+ * batches until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
  * many batches may wait. A worker can be closed at any time: its state is a cache of rows in the store.
  */
 import * as Clock from "effect/Clock"
@@ -26,13 +26,13 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly tenant: string
   /** Allows one write of the conversation's rows at a time. */
   readonly writeLock: Effect.Semaphore
-  /** Allows one reading of the conversation at a time. */
+  /** Allows one extraction run of the conversation at a time. */
   readonly drainLock: Effect.Semaphore
   /** Reports an event to the trigger. */
   readonly notify: (event: TriggerEvent) => Effect.Effect<void>
-  /** Requests a reading, even if the trigger has not fired. */
+  /** Requests an extraction run, even if the trigger has not fired. */
   readonly request: Effect.Effect<void>
-  /** Requests a reading at once, regardless of earlier failures, and waits until it has ended. */
+  /** Requests an extraction run at once, regardless of earlier failures, and waits until the run has ended. */
   readonly readNow: Effect.Effect<void, MemoryError.MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
@@ -44,11 +44,11 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failed batches by first sequence number: how often each failed, and the outbox's number of successes before the first failure. */
+  /** Failed batches by their first sequence number: the number of failures, and the outbox's `successes` before the first of these. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
-  /** Whether batches are read one by one, to find out which one made a joint reading fail. */
+  /** Whether each batch has an extraction run of its own, to find out which one made a common run fail. */
   readsSingly: boolean
-  /** Number of failed readings since the last success. Permanent failures do not count. */
+  /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
   /** Number of requests since the conversation failed ten times in a row; only every third one is carried out. */
   requests: number
@@ -56,7 +56,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   isUrgent: boolean
   /** Time of the next retry, epoch milliseconds; `undefined` if none is scheduled. */
   retryAt: number | undefined
-  /** Whether the last reading exceeded its time slice, see `OutboxTurns`. */
+  /** Whether the last extraction run exceeded its time slice, see `OutboxTurns`. */
   isSlow: boolean
   isReading: boolean
   /** Number of running effects that use the worker; it is not closed while there are any. */
@@ -65,7 +65,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
 
 /** Whether neither a message nor a plan (a stored answer of the model) waits, by the cached state. */
 export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
-/** Whether the worker may be closed: nothing uses it, no reading runs, and nothing waits. */
+/** Whether the worker may be closed: nothing uses it, no extraction runs, and nothing waits for extraction. */
 export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
 
 /** Options of a worker. */
@@ -76,7 +76,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Fibers run only during a reading or while its trigger waits for a time; they end with the scope. */
+/** Opens a worker. Fibers run only during an extraction or while its trigger waits for a time; they end with the scope. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
@@ -185,7 +185,7 @@ const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
     )
   ])
 
-/** State of the worker's loop, a fiber that runs as long as readings are requested. */
+/** State of the worker's loop, a fiber that runs as long as extraction is requested. */
 interface Loop {
   readonly worker: OutboxWorker
   readonly attempt: Effect.Effect<void, MemoryError.MemoryError>
@@ -201,7 +201,7 @@ interface Loop {
   failure: MemoryError.MemoryError | undefined
 }
 
-/** Requests a reading: starts the loop's fiber or, if it waits to retry, wakes it. */
+/** Requests extraction: starts the loop's fiber or, if the fiber waits to retry, wakes it. */
 const request = (loop: Loop): Effect.Effect<void> =>
   Effect.suspend(() => {
     loop.isRequested = true
@@ -276,7 +276,7 @@ interface Tenant {
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches and of reservations. */
   taken: number
-  /** Completed and replaced whenever a batch no longer waits or a reservation ends. */
+  /** Completed, and replaced by a new one, whenever a batch no longer waits or a reservation ends. */
   freed: Deferred.Deferred<void>
 }
 
@@ -284,9 +284,9 @@ interface Tenant {
 export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...options, tenants: new Map() })
 
 /**
- * Runs `append` with capacity reserved for its batch. If all capacity is used, first has the oldest batches of the conversation read or, if
- * it has none, those of another conversation of the tenant. Fails with `rate_limited` if that reading fails or takes longer than
- * `patience`.
+ * Runs `append` with capacity reserved for its batch. If all capacity is used, first requests extraction from the oldest batches of the
+ * conversation or, if it has none, of another conversation of the tenant. Fails with `rate_limited` if this extraction fails or takes
+ * longer than `patience`.
  */
 export const reserve = <A>(
   capacity: Capacity,
@@ -295,7 +295,7 @@ export const reserve = <A>(
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Effect.acquireUseRelease(placeFor(capacity, worker), append, (free) => Effect.sync(free))
 
-/** Records the number of waiting batches of the conversation. */
+/** Sets the number of waiting batches of the conversation, and updates the counts of its tenant. */
 export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number): void => {
   const before = worker.waiting
   if (waiting === before) return
@@ -306,7 +306,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
   count(capacity, worker, waiting - before)
 }
 
-/** Reserves capacity for one batch. Call it uninterruptibly; its wait for capacity is interruptible nevertheless. */
+/** Reserves capacity for one batch. Call it in an uninterruptible region; its wait for capacity is interruptible nevertheless. */
 const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
@@ -324,7 +324,7 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
     }
   })
 
-/** Requests a reading, and waits until it has ended or capacity is free, at most `left` milliseconds; then fails. */
+/** Requests extraction, and waits until it has ended or capacity is free. Fails if it fails, and after `left` milliseconds. */
 const waitForRoom = (
   capacity: Capacity,
   worker: OutboxWorker,
@@ -375,7 +375,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerLine }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerLine
 
-/** Chooses the conversation whose reading should free capacity: the own one if it has waiting batches, else the easiest of the tenant. */
+/** Chooses the conversation to extract from, to free capacity: `worker` if it is full or has waiting batches, else the easiest one. */
 const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)
@@ -391,6 +391,6 @@ const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker =>
 /** Largest number of conversations that `workerToRead` compares. */
 const candidates = 64
 
-/** Rates how unlikely it is that a reading of the conversation succeeds soon: 0 (likely) to 3. */
+/** Rates how unlikely it is that an extraction from the conversation succeeds soon: 0 (likely) to 3. */
 const difficulty = ({ failuresInARow, isReading, isSlow }: OutboxWorker): number =>
   failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0

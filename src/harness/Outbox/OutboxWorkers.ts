@@ -58,15 +58,15 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Adds the waiting batches of an outbox to a metric. When the scope closes, subtracts those that still wait, since no process will read
- * them.
+ * Adds the waiting batches of an outbox to a metric. When the scope closes, subtracts those that still wait: this process will not extract
+ * from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
     Effect.sync(() => ({ waiting: 0, isOpen: true })),
     (count) =>
       Effect.sync(() => {
-        count.isOpen = false // readings that end after the close must not change the metric
+        count.isOpen = false // extraction runs that end after the close must not change the metric
         queueLength.unsafeModify(-count.waiting, [])
       })
   ),
@@ -184,7 +184,7 @@ export const unwritten = (
   })
 }
 
-/** Number of conversations that a flush asks to be read at once; the option `concurrency` limits how many run. */
+/** Number of conversations for which a flush requests extraction at once; the option `concurrency` limits how many run. */
 export const flushing = 256
 
 const opened = (

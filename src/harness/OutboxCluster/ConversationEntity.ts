@@ -1,6 +1,6 @@
 /**
- * A conversation as an entity of the cluster: the cluster messages it receives, and how its owner (the runner in charge of it) handles
- * them.
+ * A conversation as an entity of the cluster: the cluster messages that it receives, and how its owner (the cluster runner that hosts it)
+ * handles them. To read a batch means to extract memories from it.
  *
  * ```text
  * appended   a batch was appended           acknowledged when the batch is read, parked or erased
@@ -78,7 +78,7 @@ export const make = (name: string): ConversationEntity => Entity.make(`Memory/Li
 export interface ConversationClient {
   /** Tells the owner of an appended batch. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Tells the owner that the session has ended (`sessionEnd`), or asks it to read waiting messages at once (`takeUp`). */
+  /** Tells the owner that the session has ended (`sessionEnd`), or asks it to extract from waiting messages now (`takeUp`). */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
    * Asks the owner to extract from all waiting messages, and waits until it has done so. Fails with the owner's reason, or with
@@ -272,13 +272,13 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
   })
 
 /**
- * Waits until an interrupted reading has finished its current write, so that the next owner finds the model's answer as a stored plan and
- * need not ask again. Waits at most ten seconds, since the store may hang.
+ * Waits until an interrupted extraction has finished its current write, so that the next owner finds the model's answer as a stored plan
+ * and need not ask again. Waits at most ten seconds, since the store may hang.
  */
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Batches that the trigger has been told of, by their first sequence number, with the deferred of each. */
+/** Batches of which the trigger was notified: for each first sequence number, the deferred to await before acknowledging. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /** Adds a batch to the cached state and notifies the trigger of it, once; returns the deferreds to await before acknowledging. */
@@ -313,7 +313,7 @@ const announce = (
     return [wait]
   })
 
-/** Notifies the trigger of the session's end, or requests a reading; returns the deferreds to await before acknowledging. */
+/** Notifies the trigger of the session's end, or requests extraction; returns the deferreds to await before acknowledging. */
 const onSignal = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
@@ -332,13 +332,13 @@ const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Def
   const ofLine = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
   const wait = ofLine.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
   all.set(worker.key, ofLine.set(from, wait))
-  onSeen(worker) // completes the deferred if the batch was read meanwhile
+  onSeen(worker) // completes the deferred if memories of the batch were written meanwhile
   return wait
 }
 
 /**
  * Erases the cluster's messages to a conversation in which nothing waits. A message sent meanwhile may be erased with them; then the
- * session row has changed, and the waiting messages are read at once.
+ * session row has changed, and extraction from the waiting messages is requested at once.
  */
 const clearIfIdle = (
   { lines, runner: { log: { store } } }: LineReader,

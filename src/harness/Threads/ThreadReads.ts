@@ -78,7 +78,7 @@ export const messages = (
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether a window may begin with the message. A tool result may not, because its call would be missing. */
+/** Whether a window may begin with the message: only with one of the user or the system, so that no tool result lacks its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
 /** Number of messages that are read in one step, until the budget is used up. */

@@ -98,7 +98,7 @@ export interface Thread {
   readonly updatedAt: number
 }
 
-/** A row, as `data` decoded from its record, and the record. */
+/** A row: a record, and its `data`, decoded. */
 export interface Row<A> {
   readonly data: A
   readonly record: MemoryRecord
@@ -213,7 +213,7 @@ const draft = <A extends { readonly row: string }, I>(
   data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
 })
 
-/** Creates the rows of a message; fails with `conflict` if one exists, appended by another process, perhaps under the thread's new name. */
+/** Creates the rows of a message; fails with `conflict` if one exists, because another process has appended a message meanwhile. */
 export const putMessage = (
   { idOf, owner }: Rows,
   generation: string,

@@ -167,7 +167,7 @@ export interface Relation {
   /** Similarity, 0..1. */
   readonly similarity: number
   readonly link: string
-  /** Suggested change of the candidate; `undefined` if none is. */
+  /** Suggested change of the candidate; `undefined` if no change is suggested. */
   readonly change: typeof Change.Type | undefined
 }
 
@@ -191,8 +191,8 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
     .map(({ candidate, link, similarity }) => ({ to: candidate.record.id, type: link, similarity }))
 
 /**
- * Returns the suggested changes of older notes in the same scope, best first; none of a note that is more trusted than the new one. A
- * superseded or contradicted note is closed; an extended or refined one is linked to the new note.
+ * Returns the suggested changes of older notes in the same scope, best first. Suggests no change of a note that is more trusted than the
+ * new one. A superseded or contradicted note is closed; an extended or refined note is linked to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -258,7 +258,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Returns the valid attributes in a model's answer, without repetitions. Those of the rules replace an attribute without a valid value. */
+/** Returns the valid attributes in a model's answer. Keywords, tags and a context that are empty or invalid are those of `rules`. */
 export const attributesIn = (said: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(said.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(said.keywords.map((word) => word.toLowerCase()), 10)
@@ -299,7 +299,7 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
   ].join("\n\n")
 })
 
-/** Replaces the relation of each candidate by the model's first one about it. Ignores a number that is not that of a candidate. */
+/** Replaces the rule's relation of each candidate by the first relation in the answer with its number. Ignores any other number. */
 export const relationsIn = (
   said: typeof Judged.Type,
   candidates: ReadonlyArray<Noted>,

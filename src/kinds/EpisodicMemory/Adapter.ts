@@ -243,7 +243,7 @@ const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any,
     return yield* typed(op, kind, { ...draft, id, validAt: draft.validAt ?? (yield* Clock.currentTimeMillis) })
   })
 
-/** Whether the record contains a word of `context`. */
+/** Whether the record contains a word of `context`. True if `context` is absent or empty. */
 const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord): boolean => {
   if (context === undefined || context === "") return true
   const words = new Set(tokenise(context))

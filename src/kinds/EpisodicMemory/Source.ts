@@ -43,7 +43,7 @@ export interface SemanticRecallOptions {
   readonly type?: string | ReadonlyArray<string> | undefined
 }
 
-/** A query for episodes; with `events: true`, only for episodes of types other than `talk`. */
+/** A query for episodes. With `events: true`, it selects only episodes whose type is not `chat_message`. */
 export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
@@ -89,7 +89,7 @@ export interface Semantic {
 /** The type that an episode without a `type` has. */
 export const talk = "chat_message"
 
-/** Number of episodes among which the newest are searched: those stored last. A store has at most as many per scope. */
+/** Number of episodes that are read, those stored last; the newest are searched among these. A store keeps at most as many per scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */

@@ -1,7 +1,7 @@
 /**
- * Finds the memories with which new facts are compared: those in exactly the scope to write that the facts may change, without turns stored
- * word for word. The best matches of each fact come first. The newest memories follow while there is room, since a memory may contradict a
- * fact without having a word in common with it. This module also computes the vectors of facts.
+ * Finds the memories with which new facts are compared: those that the facts may change, in exactly the scope to which facts are written,
+ * without messages stored word for word. The best matches of each fact come first. The newest memories follow while there is room, since a
+ * memory may contradict a fact without having a word in common with it. This module also computes the vectors of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -66,7 +66,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const said = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best memories for one fact that it may change. Searches with a higher limit until there are `topK`, or no more. */
+    /** Finds the best memories that one fact may change. Searches with ever higher limits until there are `topK`, or no more. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -170,7 +170,7 @@ const maxMemories = 1_000
 /** Greatest length of a query made of a fact's text, in UTF-16 units. */
 const maxQueryLength = 1_024
 
-/** Returns the filter for records of exactly this scope, without turns stored word for word. */
+/** Returns the filter for records of exactly this scope, without messages stored word for word. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({
   scope,
   where: { [`metadata.${turnMark}`]: { exists: false }, ...(scope !== MemoryScope.Global && notNarrower(scope)) }
@@ -194,7 +194,7 @@ export interface FactVectors {
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /** Stores a vector for each added or reworded record. Computes those that are not in `known`, and returns their number. */
+  /** Stores a vector for each added or reworded record; computes it if it is not in `known`. Returns the number of stored vectors. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -204,7 +204,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Returns the functions with the given model and store; functions that do nothing if embedding is inactive. */
+/** Makes the functions over an embedder and a store. If embedding is inactive, they do nothing. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 

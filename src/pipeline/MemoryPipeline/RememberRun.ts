@@ -4,9 +4,9 @@
  * Law: nothing is written before the last model call has answered. Then the whole batch is written or nothing, and only if every memory
  * in the prompt is unchanged. If one was changed, the run plans once more.
  *
- * Ids in the batch are derived: a turn's from its sequence number in the session, a fact's from its text, a successor's from the record
- * that it replaces. Every viewer of the tenant can compute such an id, and could first create a record of its own with that id. If it
- * did, the id is replaced by one that only the store can compute.
+ * Ids in the batch are derived: a message's from its sequence number in the session, a fact's from its text, a successor's from the record
+ * that it replaces. Every viewer of the tenant can compute such an id, and could first create a record of its own with that id. If one did,
+ * the id is replaced by one that only the store can compute. In the names of this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -66,7 +66,7 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The messages to process: those with text and of a role that is read. */
+  /** The messages to process: those with text, but no messages of tools and of the system if a model extracts the facts. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
@@ -90,7 +90,7 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // the library may write the batch, too
+      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // also limited if `options.apply` writes as `System`
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
           ? (options.apply ?? services.store.apply)(viewer, mutations, { origin, trust })
@@ -102,14 +102,14 @@ export const make = (
     })
 }
 
-/** Stores each turn word for word. */
+/** Stores each message word for word. */
 const storeTurns = ({ store }: Services, { apply, messages, options, scope, viewer }: Request): Io<Outcome> => {
   const attempt = Effect.gen(function*() {
     const turns = verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
     const mutations = yield* withoutStored(store, viewer, yield* withFreeIds(store, viewer, turns))
     return { mutations, applied: yield* apply(mutations), failures: [] }
   })
-  // a conflict means that another run has stored one of the turns; the next attempt skips that turn
+  // a conflict means that another run has stored one of the messages; the next attempt skips that message
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
@@ -140,7 +140,7 @@ const storeFacts = (
     }
   })
 
-/** Extracts the facts of the turns. `leftOut` counts facts and characters beyond the limits of one run. */
+/** Extracts the facts from the messages. `leftOut` counts facts and characters beyond the limits of one run. */
 const extract = (services: Services, { maxFacts, options, turns }: Request, paced: EventLoop.Pacer) =>
   Effect.gen(function*() {
     const { customExtract, customInstructions } = options
@@ -257,7 +257,7 @@ const isMaxFacts = Schema.is(Extraction.MaxFacts)
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
   new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
 
-/** Returns the turns with text. Tool results and system messages are not for a model, but for `customExtract`. */
+/** Returns the messages with text. A model that extracts facts does not get those of tools and of the system; `customExtract` does. */
 const turnsToRead = (
   messages: ReadonlyArray<Message>,
   { customExtract, infer }: Pick<Options, "customExtract" | "infer">
@@ -266,13 +266,13 @@ const turnsToRead = (
     textOf(message) !== "" && (infer === false || customExtract || !(isTool(message) || message.role === "system"))
   )
 
-/** Returns the trust of the least trusted turn: 3 for a tool's turn, 1 for any other; or `said` if that is less trusted. */
+/** Returns the trust of the least trusted message: 3 for a tool's message, 1 for any other; or `said` if that is less trusted. */
 const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : said === 0 ? 1 : said
 
 /**
- * Makes a record for each turn that is not blank. If it has a sequence number, its id is derived from scope, session, line and number: a
- * repeated turn then has the same id, and is not written again. `metadata` contains the role of the speaker.
+ * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session, `line` and
+ * number, so a repeated message has the same id, and is not written again. `metadata` contains the role of the speaker.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -313,7 +313,7 @@ const verbatim = (
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
-/** Returns the sequence number of the i-th turn. */
+/** Returns the sequence number of the i-th message. */
 const sequenceOf = (sequence: Options["sequence"], i: number): number | undefined =>
   typeof sequence === "number" ? sequence + i : sequence?.[i]
 
@@ -326,9 +326,9 @@ const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
 
 /**
- * Derives the id of a fact from its text, unless its kind deduplicates records. So of concurrent runs with the same fact, one succeeds, and
- * the others fail with a conflict and plan again, now with its record among the related ones. They then derive no ids, since a closed
- * record may have the derived id.
+ * Derives the id of a fact from its text, unless its kind deduplicates records. So of concurrent runs with the same fact, one succeeds. The
+ * other runs fail with a conflict and plan again; they then find the first run's record among the related memories, and derive no ids,
+ * since a closed record may have the derived id.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
@@ -360,7 +360,7 @@ const areNew = (
     })
   })
 
-/** Returns the turns that are not stored yet. */
+/** Returns the mutations for messages that are not stored yet. */
 const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])
