@@ -100,9 +100,7 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 export const most = 262_144
 /** Most calls in a turn of the event loop, and milliseconds from the first to the last. So many bytes or names count as one more call. */
 const [stretch, longest] = [64, 4]
-const bytesPerCall = 16_384
-const namesPerCall = 16
-
+const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
 /** Makes calls that use Node directly. `service` is used for calls that take long. */
@@ -132,10 +130,8 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   ): Effect.Effect<A, PlatformError> => {
     const inTurn: Effect.Effect<A, PlatformError> = Effect.clockWith((clock) => {
       const time = clock.unsafeCurrentTimeMillis()
-      if (calls === 0) {
-        began = time
-        EventLoop.atNextTurn(() => void (calls = 0))
-      }
+      if (calls === 0) EventLoop.atNextTurn(() => void (calls = 0))
+      if (calls === 0) began = time
       if (calls >= stretch || time > began + longest) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
       try {
         const done = run()
