@@ -218,7 +218,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("generation changes until a rewritten history has been read to its end", () =>
+  it.scopedLive("generation or isReplaced tells a reader that a rewritten history has not been read to its end", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

@@ -89,7 +89,10 @@ export interface Signals {
 
 /** A ranker that is made from the query when it is first needed. */
 export interface LazyRanker {
-  /** Whether the query may name a time or ask for one. If not, records without session and speaker are ordered by words only. */
+  /**
+   * Whether the query may name a time or ask for one. If not, records that are short and have no session and no speaker are ordered by
+   * words only.
+   */
   readonly isTimely: boolean
   readonly read: () => QuestionRanker
 }
@@ -101,15 +104,21 @@ export interface QuestionRanker extends Ranker {
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of the given speakers the query names. The source passes the folded names of speakers in sight whose first word is
-   * one of `words` or, if it has four letters or more, differs from one in a single letter; without repetitions.
+   * Returns which of the given speakers the query names. The source passes the folded names of speakers of visible records, without
+   * repetitions: those whose first word is one of `words` or, if it has four letters or more, differs from one in a single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
-  /** Ids of the viewer, for a query in the first person: a record without a speaker counts as the viewer's if its scope has one. */
+  /**
+   * Ids of the viewer, for a query in the first person: a record without a speaker counts as the viewer's if its scope has one of these
+   * ids.
+   */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
-/** Weights of a query by which weights of features are multiplied: `ranker` for all but words, `conversation` for the conversation. */
+/**
+ * Weights of a query that change the weights of features: `ranker` multiplies those of all features but `words`, and `conversation` also
+ * those of `neighbours`, `session`, `reply` and `coverage`.
+ */
 export interface Emphasis {
   readonly ranker: number
   readonly conversation: number
@@ -153,13 +162,13 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
 
 /** Properties of the best match of a query from which `confidence` is computed. */
 export interface Evidence {
-  /** Rank of the best match, not divided by anything; `undefined` if the best match is not a turn. */
+  /** Rank of the best match, as the ranker returns it; `undefined` if the best match is not a turn. */
   readonly rank: number | undefined
   /** Whether the query names the speaker of the best match; true if the query names no speaker. */
   readonly isMeant: boolean
   /** The best BM25 divided by the highest BM25 that a record could have for this query, 0..1. */
   readonly strength: number
-  /** Share of the query's terms that no record in sight contains, weighted by inverse document frequency, 0..1. */
+  /** Share of the query's terms that no visible record contains, weighted by inverse document frequency, 0..1. */
   readonly unknown: number
 }
 
@@ -242,8 +251,8 @@ export const isFirstPerson = (body: string): boolean => first.test(body)
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Makes the ranker of a query, with the speakers that the query names. It names a speaker by the whole name, by its first word, or, if
- * that has four letters or more, by a word that differs from it in one letter. The first person names the viewer.
+ * Makes the ranker of a query, with the speakers that the query names. A speaker is named by the whole name, by its first word, or, if that
+ * has four letters or more, by a word that differs from it in one letter. The first person names the viewer.
  */
 export const questionRanker = (
   text: string,

@@ -4,12 +4,12 @@
  *
  * ```text
  * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
- *              rarity(t) = ln(1 + (S − Sₜ + ½) / (Sₜ + ½))       S: number of sessions in sight, Sₜ: number of those that contain t
+ *              rarity(t) = ln(1 + (S − Sₜ + ½) / (Sₜ + ½))       S: number of visible sessions, Sₜ: number of those that contain t
  * coverage(r)  Σ idf(t) over the terms t that r or a turn within two of r contains  ÷  Σ idf(t) over those that any record contains
  * ```
  *
  * A session is identified by its scope and `source.session`. Turns are neighbours if their `source.sequence` differs by one or two. Only
- * turns in sight count, whatever the filter. Only the first 31 terms of a query count.
+ * visible turns count, whatever the filter. Only the first 31 terms of a query count.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
@@ -111,7 +111,9 @@ export class SessionIndex {
     this.masks.join(doc, 0)
   }
 
-  /** Begins with the query that the index has just matched: computes the rarity of its terms from the masks of the sessions. */
+  /**
+   * Prepares the signals for the query that the index has just matched: computes the rarity of its terms from the masks of the sessions.
+   */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const docs = index.scores.data.length
     if (this.#form.data.length < docs) this.#form.set(docs, 0)
@@ -128,7 +130,7 @@ export class SessionIndex {
     this.#rarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
   }
 
-  /** Returns the number of sessions that have a turn in sight. */
+  /** Returns the number of sessions that have a turn visible to the viewer and not expired. */
   #seen(view: View, index: InvertedIndex): number {
     const isAlive = (doc: number) => index.until.data[doc]! > view.at
     let seen = 0
@@ -170,7 +172,10 @@ export class SessionIndex {
     return this.#tidied(session).turns
   }
 
-  /** Calls `tell` for each turn within two of a doc id, with its distance, which is negative for earlier turns. */
+  /**
+   * Calls `tell` for each neighbouring turn of a doc id, with the difference of their sequences, −2..2, negative for earlier turns. Looks
+   * at four turns on each side.
+   */
   around(doc: number, tell: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
     if (number < 0) return
@@ -192,8 +197,9 @@ export class SessionIndex {
   }
 
   /**
-   * Returns the five sessions that are worth most, best first. The worth of a session is its share of the query's terms, plus the closeness
-   * of its first or last turn to the times that the query names. Of equal sessions, the one with the later last turn comes first.
+   * Returns up to five sessions, those that are worth most and at least `least`, best first. The worth of a session is its share of the
+   * query's terms, weighted by rarity, plus the closeness of its first or last turn to the times that the query names. Of equal sessions,
+   * the one with the later last turn comes first.
    */
   worthy(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>

@@ -107,7 +107,8 @@ export function* hybridSearch(
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
     count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
-    // a deeper round finds nothing above `minScore` if this one dropped matches; but it may find newer ones with the last cosine
+    // a round that dropped matches below `minScore` needs no deeper one. Otherwise a deeper round may find newer records whose cosine
+    // equals that of the last hit
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -198,7 +199,7 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // the rank is made of words only if there are no signals
+  // the rank consists of the words only if there are no other signals
   const known = signals === undefined ? { words: 1 } : ranker?.read().shares(signals, bestWords ?? 0)
   const shares = ranker === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)

@@ -52,9 +52,9 @@ export interface History {
   readonly awaited: Map<string, number>
   /** Returns the number of the last batch. */
   readonly last: () => number
-  /** Returns the batches that may not have landed, oldest first. */
+  /** Returns the batches whose `.md` files may not be on disk yet, oldest first. */
   readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read; `None` while the files of a batch are unsynced. Cost: a read of 8 KiB, and one pass over the places. */
+  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB, one pass over the places. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
@@ -78,7 +78,7 @@ export interface History {
   readonly isUnsettled: () => boolean
   /** Marks all batches so far as landed: their files are synced. */
   readonly land: Io<void>
-  /** Overwrites these lines in place. Each must have landed, or be the only part of its batch. */
+  /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the whole of its batch. */
   readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
   /** Replaces the history by these revisions, each with its current file; those of a record oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
@@ -106,8 +106,8 @@ export const make = (fs: VaultFileSystem): History => {
   const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
-   * Batches to roll back, by offset. For a failed append of this process, with its bytes, and with the checksum of its first line, to
-   * detect that another process has written there. For an incomplete batch of a dead process, only its number.
+   * Batches to roll back, by offset. `bytes` and `checksum` (of the first line) are set for a failed append of this process, to detect that
+   * another process has written at that offset since. A batch left by a dead process has only its number.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
@@ -251,7 +251,7 @@ export const make = (fs: VaultFileSystem): History => {
     yield* news(true)
     isTorn = false
     for (const [offset, { bytes, number }] of failed) {
-      // another process may have written after the part of our lines that was written
+      // the file may have a part of our lines, followed by those of another process
       const length = bytes === undefined
         ? 0
         : HistoryLine.common(bytes, yield* fs.bytesFrom(file, offset, bytes.length))

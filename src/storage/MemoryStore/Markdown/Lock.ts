@@ -18,8 +18,8 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 /** The lock of a vault. */
 export interface Lock {
   /**
-   * Runs an effect while holding the lock. Waits for the lock while `isWanted` returns true (default: always). Fails with `unavailable`
-   * when the same holder, still alive, has kept the lock for twenty timeouts.
+   * Runs an effect while holding the lock. Waits for the lock while `isWanted` returns true (default: always). Fails with `unavailable` if
+   * `isWanted` returns false, or if the same holder, still alive, has kept the lock for twenty timeouts.
    */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
@@ -120,7 +120,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             yield* EventLoop.sleepLive(0) // lets a delayed heartbeat of a holder in this process run first
             yield* steal(seen)
           }
-          // tries again if it has just stolen a stale lock; gives up only on a holder that is alive
+          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept it for too long; a stale lock was just
+          // stolen, so this process tries again
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",

@@ -262,7 +262,7 @@ export const make = (
       end: (other) => {
         const ended = `${turnOf(other)}.ended`
         const discard = io(fs.remove(at(ended), { recursive: true, force: true }), turnOf(other))
-        // removes what an earlier call left that ended halfway
+        // removes what an earlier call may have left when it was interrupted
         return Effect.zipRight(
           discard,
           Effect.flatMap(
