@@ -2,13 +2,13 @@
  * Gathers the candidates of a query, records in memory that may answer it, and ranks them by their signals (`Ranker`):
  *
  * ```text
- * candidates   the 40 best matches by words · the two turns before and after each of the first 10 of these · turns of speakers that
- *              the query names, in the best sessions (share of the query's terms in the session + closeness of its time) · the
- *              long matches with the largest share of the query's terms (a turn is a message, a record of a session)
+ * candidates   the 40 best matches by words · the two messages before and after each of the first 10 of these · messages of
+ *              speakers that the query names, in the best sessions (share of the query's terms in the session + closeness of
+ *              its time) · the long matches with the largest share of the query's terms
  * ```
  *
- * All other matches follow after the candidates, in the order of BM25. The candidates do not depend on the number of hits that is asked
- * for, so neither does the order of the first hits.
+ * A message is a record of a session. All other matches follow after the candidates, in the order of BM25. The candidates do not depend
+ * on the number of hits that is asked for, so neither does the order of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -23,9 +23,9 @@ import type { TermMasks } from "./TermMasks.ts"
 
 /** Number of the best matches by words that are candidates. */
 export const byWords = 40
-/** Number of the best matches by words whose neighbouring turns are candidates, too. */
+/** Number of the best matches by words whose neighbouring messages are candidates, too. */
 const withNeighbours = 10
-/** Largest number of turns that are candidates because of their speaker. */
+/** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
 /** Largest number of long records ranked by a passage, and total length of their bodies, which the first one alone may exceed. */
 const maxLong = 16
@@ -81,7 +81,7 @@ export class CandidateRanker {
     this.#passages = Passages.of(tokenizer)
   }
 
-  /** Adds a record that is a turn, has a speaker or is long. `scope` is the number of its scope. */
+  /** Adds a record that is a message, has a speaker or is long. `scope` is the number of its scope. */
   add(doc: number, scope: number, record: Outline): void {
     this.#sessions.add(doc, scope, record)
     this.#speakers.add(doc, scope, record)
@@ -238,7 +238,7 @@ export class CandidateRanker {
     return all
   }
 
-  /** Adds turns of speakers that the query names, but none without a speaker, even if it counts as the viewer's own words. */
+  /** Adds messages of speakers that the query names, but none without a speaker, even if it counts as the viewer's own words. */
   #withSpoken(
     all: Array<number>,
     index: InvertedIndex,

@@ -60,12 +60,12 @@ export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, Memory
 
 /** Number of hits of a query without a limit. */
 export const defaultLimit = 20
-/** Returns the time at which a record must be valid to be shown: `now`; `undefined` (no such time) for `System`. */
+/** Returns the time at which a record must be valid to be shown: `now`; `undefined` for `System`, which sees records of any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns the filter of a call as a retrieval applies it. A filter of forgotten records leaves out instructions, which only `System` may
- * restore, and checks the valid time only if it has `asOf`.
+ * Returns the filter of a call for a retrieval. For forgotten records it leaves out instructions, which only `System` may restore, and
+ * checks the valid time only if it has `asOf`.
  */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   if (filter.forgotten === true) {
@@ -92,9 +92,7 @@ export class Search {
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
   /** The vector to search for; `undefined` if there is none, in mode `lexical`, or if vectors weigh 0 and the mode is not `vector`. */
   readonly embedding: Embedding | undefined
-  /**
-   * Whether near-duplicates of a better hit are left out: yes, unless `fold` is false or there is neither text nor vector to search for.
-   */
+  /** Whether near-duplicates of a better hit are left out: unless `fold` is false, or neither a text nor a vector is searched for. */
   readonly isFolded: boolean
   /** The record that `whyNot` asks about. It is visible and passes the filter. */
   readonly subject: MemoryRecord | undefined

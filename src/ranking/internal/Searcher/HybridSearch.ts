@@ -14,8 +14,8 @@ import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
- * Share of its cosine that a turn (a record of a session) lends to the turns directly before and after it: a turn's vector score is the
- * best of its own cosine and those lent to it.
+ * Share of its cosine that a message (a record of a session) lends to the messages directly before and after it. The vector score of a
+ * message is the best of its own cosine and those lent to it.
  */
 const lentShare = 0.8
 /** Number of the nearest records that lend their cosine; fixed, so that scores do not depend on the depth. */
@@ -140,7 +140,7 @@ export function* hybridSearch(
 const above = (floor: number, near: Near): Near =>
   floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
 
-/** Makes a function that returns the cosine lent to a record: the best cosine of the turns next to it, times `share`. */
+/** Makes a function that returns the cosine lent to a record: the best cosine of the messages next to it, times `share`. */
 const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
   for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {

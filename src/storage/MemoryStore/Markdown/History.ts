@@ -41,7 +41,7 @@ export interface History {
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether a line exists and is undamaged. Cost: one read of the line. */
   readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and when it has been read. Earlier places are then invalid. */
+  /** Counter, incremented when a rewrite of the file is noticed, and when it has been read. Places read before are then invalid. */
   readonly generation: () => number
   /** Whether the file was rewritten and has not been read completely since; until the next `news` places are invalid. */
   readonly isReplaced: Io<boolean>
@@ -76,7 +76,7 @@ export interface History {
   readonly settle: Io<void>
   /** Whether an append failed and was not rolled back yet. */
   readonly isUnsettled: () => boolean
-  /** Marks all batches so far as landed: their files are synced. */
+  /** Notes in the history that the `.md` files of all batches so far are on disk. */
   readonly land: Io<void>
   /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the whole of its batch. */
   readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
@@ -142,10 +142,7 @@ export const make = (fs: VaultFileSystem): History => {
     pending = []
   }
 
-  /**
-   * Parses lines that start at offset `end`. Applies the batches that count: complete ones, and of landed batches all parts that can be
-   * read.
-   */
+  /** Parses lines that start at offset `end`. Applies complete batches, and of a batch whose `.md` files are on disk all readable parts. */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
       const { at, landed: told, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
@@ -159,7 +156,7 @@ export const make = (fs: VaultFileSystem): History => {
       end += at
       const known = Math.max(landed, told)
       let open: Array<HistoryLine.Parsed> = []
-      /** Ends the current batch: it counts if it is complete or has landed. */
+      /** Ends the current batch: it counts if it is complete, or if its `.md` files are on disk. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
@@ -371,7 +368,7 @@ export const make = (fs: VaultFileSystem): History => {
     undo: (made) =>
       one(Effect.zipRight(
         settled,
-        // nothing is undone if the file was rewritten or the batch has landed, since then its files were written
+        // nothing is undone if the file was rewritten or the `.md` files are on disk
         Effect.suspend(() => {
           const { length, offset } = HistoryLine.spanOf(made.places)
           return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void
@@ -380,7 +377,7 @@ export const make = (fs: VaultFileSystem): History => {
     settle: one(settle),
     isUnsettled: () => isTorn || failed.size > 0,
     land: one(Effect.gen(function*() {
-      yield* settled // a failed append must not be marked as landed
+      yield* settled // a failed append must not count as written to the `.md` files
       if (pending.length === 0) return
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
       land(batch)

@@ -70,7 +70,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
         const aside = `${file}.${fs.own}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
-        // ends the holder's turn first, so that the holder, if it resumes, cannot overwrite files of the next holder
+        // ends the holder's turn (moves away its temporary files) first, so that the holder, if it resumes, cannot overwrite files of the
+        // next one
         yield* fs.end(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
           // the moved lock may be that of a process that was faster; it is put back, unless yet another process has created a lock
@@ -97,11 +98,12 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock was linked from the turn folder, so a process that steals the lock also ends this turn
+            // the lock was linked from this process's turn folder, so the folder existed, and a process that steals the lock also moves it
+            // away
             if (claim.value.isInTurn) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the turn began after the lock was created, so a thief may have missed it: the lock counts only if it is still there
+            // the turn folder is created after the lock, so a thief may have missed it: the lock counts only if it is still there
             const isKept = yield* Effect.zipRight(fs.begin, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )

@@ -211,7 +211,7 @@ export const open = (
           yield* cleaned(batch)
         }), { discard: true })
     )
-    /** Rolls back the failed batches; until then, no batch may be marked as landed. */
+    /** Rolls back the failed batches. Until then, no batch may be marked as having its files on disk. */
     const takeBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : takenBack)
     const takenBack: Io<void> = Effect.gen(function*() {
       yield* history.settle
@@ -222,7 +222,7 @@ export const open = (
         failed.delete(batch)
       }
     })
-    /** Syncs the files of every batch that has not landed, and marks the batches as landed. Needs the lock. */
+    /** Syncs the files of the batches that may not be on disk yet, and notes in the history that they are. Needs the lock. */
     const land: Io<void> = Effect.flatMap(takeBackFailed, () => {
       const places = history.unlanded().flatMap((batch) => batch.places)
       if (places.length === 0) return history.settle
