@@ -30,7 +30,7 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Number of matches up to which the filter is evaluated for each, so that the count is exact. Default 2,048. */
+  /** Largest number of matches that are all filtered one by one, so that the count is exact. Default 2,048. */
   readonly examined?: number | undefined
 }
 
@@ -53,7 +53,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Number of matches up to which each is evaluated. */
+  /** Largest number of matches that are all evaluated. Of more, only the promising ones are. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -116,7 +116,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     kept.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` has the order of arrival, mostly that of recency
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is in the order of arrival, which is mostly that of recency
   }
 
   #noCandidates(): CandidateRanker {

@@ -165,7 +165,7 @@ export interface Choice {
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Largest number of matches all of which are evaluated. */
+  /** Largest number of matches that are all evaluated. Of more, only the promising ones are. */
   readonly examined: number
 }
 

@@ -210,7 +210,7 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
-    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // concurrent readers read again
+    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // readers then read again
 
   /** Appends lines that state their offsets, and checks that they are there. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>

@@ -82,8 +82,8 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
   )
 
 /**
- * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed. Unless the record is to be
- * forgotten, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than the record.
+ * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed. If the writes do not forget or
+ * purge the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than the record.
  */
 export const make = (
   { context, fs, heard, history, state }: Dependencies,

@@ -92,7 +92,7 @@ const sizeOf = (mutation: MemoryMutation): number => {
   return 128 + (said.body?.length ?? 0) / 8 + Payload.sizeOf(said.data ?? null) + Payload.sizeOf(said.metadata ?? null)
 }
 
-/** Returns the key of a draft's duplicates; `undefined` if it has an id, or its kind keeps duplicates. Cost: a hash. */
+/** Returns the hash by which duplicates of a draft are found; `undefined` for a draft with an id or a kind that keeps duplicates. */
 const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
