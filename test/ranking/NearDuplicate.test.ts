@@ -161,5 +161,5 @@ describe("fold", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 
-  it("Scorer exports this function as its fold", () => assert.strictEqual(Scorer.fold, fold))
+  it("the function fold is also exported as Scorer.fold", () => assert.strictEqual(Scorer.fold, fold))
 })

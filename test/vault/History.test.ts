@@ -190,7 +190,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the next one keeps that line", () =>
+  it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the appended line is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
