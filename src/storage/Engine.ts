@@ -178,7 +178,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // an index rebuilt at each call lists no changes
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index cannot list the changes
     analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
