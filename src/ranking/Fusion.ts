@@ -1,18 +1,18 @@
 /**
- * Combines several rankings of the same ids into one. Each ranking to combine is called a leg. `byScore` is for legs in which
+ * Combines several rankings of the same ids into one. A ranking to combine is called a leg. `byScore` is for rankings in which
  * `score / best` shows how good a hit is:
  *
  * ```text
  * score = Σ legs  weight · score / best  ÷  Σ legs weight        both sums without the legs that have no hits
  * ```
  *
- * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for legs whose scores cannot be compared so:
+ * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for rankings whose scores cannot be compared so:
  *
  * ```text
  * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
- * `reciprocalRank` uses ranks only. Hits of a leg that have equal scores also have equal ranks, the rank of the first of them
+ * `reciprocalRank` uses ranks only. Hits of a ranking that have equal scores also have equal ranks, the rank of the first of them
  * (1 2 2 4), since their order is arbitrary.
  *
  * ```ts
@@ -32,14 +32,14 @@ export interface Leg<out Id> {
   readonly name: string
   /** Hits, best first, without repeated ids. */
   readonly hits: ReadonlyArray<Scored<Id>>
-  /** Weight of the leg. Default 1; 0 or less leaves the leg out. */
+  /** Weight of the ranking. Default 1; 0 or less leaves the ranking out. */
   readonly weight?: number | undefined
 }
 
 /**
- * Combines legs by reciprocal rank. Scores are 0..1; a hit that is first in every leg scores 1. A leg adds nothing to the score of an id
- * that is not among its hits, so a leg without hits lowers all scores: do not pass a leg whose search failed. Equal scores are ordered by
- * where their ids occur first, leg by leg.
+ * Combines rankings by reciprocal rank. Scores are 0..1; a hit that is first in every ranking scores 1. A ranking adds nothing to the score
+ * of an id that is not among its hits, so a ranking without hits lowers all scores: do not pass one whose search failed. Equal scores are
+ * ordered by where their ids occur first, ranking by ranking.
  */
 export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()
@@ -56,17 +56,17 @@ export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): Readon
   return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
 }
 
-/** The contribution of one leg to the score that `byScore` computes for a hit. */
+/** The contribution of one ranking to the score that `byScore` computes for a hit. */
 export interface Share {
-  /** Weight of the leg, 0 or more. */
+  /** Weight of the ranking, 0 or more. */
   readonly weight: number
-  /** Score of the hit in the leg; 0 if the hit is not in the leg. */
+  /** Score of the hit in the ranking; 0 if the ranking does not have the hit. */
   readonly score: number
-  /** Score of the best hit of the leg; 0 or less if the leg has no hits. */
+  /** Score of the best hit of the ranking; 0 or less if the ranking has no hits. */
   readonly best: number
 }
 
-/** Combines the scores of one hit in several legs: 0..1; 1 for a hit that is the best of every leg. */
+/** Combines the scores of one hit in several rankings: 0..1; 1 for a hit that is the best of every ranking. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
   let most = 0
@@ -77,5 +77,5 @@ export const byScore = (shares: ReadonlyArray<Share>): number => {
   return most === 0 ? 0 : Math.min(1, sum / most)
 }
 
-/** Returns the summand of one leg in the formula of `byScore`: 0..`weight`. */
+/** Returns the summand of one ranking in the formula of `byScore`: 0..`weight`. */
 export const partOf = ({ best, score, weight }: Share): number => best > 0 ? weight * Math.max(0, score) / best : 0

@@ -3,8 +3,8 @@
  * words and by vectors, and returns a `Fact` for each match: the columns from which the match is scored. The bodies of records are read
  * last, and only those of the hits that are returned.
  *
- * A record is in sight if the viewer may see it and it has not expired (`Viewer.Sight`). Statistics, such as document frequencies, are
- * computed over all records in sight, also over those that the filter excludes. A limit counts only records that pass the filter.
+ * A record is visible if the viewer may see it and it has not expired (`Viewer.Sight`). Statistics, such as document frequencies, are
+ * computed over all visible records, also over those that the filter excludes. A limit counts only records that pass the filter.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -17,7 +17,7 @@ import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
-/** A filter for the records in sight. The source applies all of it: in a query of its database, or by calling `passes` for each record. */
+/** A filter for the visible records. The source applies all of it: in a query of its database, or by calling `passes` for each record. */
 export interface Asked {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
   /** Time in epoch ms at which a record must be valid if the filter has no `asOf`. Default: validity is not checked. */
@@ -60,12 +60,12 @@ export interface Fact {
 
 /** A search by words, as ranking passes it to a source of records. */
 export interface Question {
-  /** Terms of the query, in order, without repetitions. If absent, every record in sight matches with relevance 1. */
+  /** Terms of the query, in order, without repetitions. If absent, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Scores the candidates: a fixed number of the best matches by BM25, whatever `depth`; the records next to the first of these in their
-   * conversation; records of speakers that the query names; and long records. All other matches are ordered by BM25 and come after the
-   * candidates. Default: every match is scored by BM25.
+   * Scores the candidates: a fixed number of the best matches by BM25, whatever `depth`; the messages before and after the best of these in
+   * their conversation; records of speakers that the query names; and long records. All other matches are ordered by BM25 and come after
+   * the candidates. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
@@ -83,7 +83,7 @@ export interface Question {
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of records to score and to return whatever their rank and score, if they are in sight and pass the filter: the hits of a search by
+   * Ids of records to score and to return whatever their rank and score, if they are visible and pass the filter: the hits of a search by
    * vector, or the record of which `whyNot` explains why a search did not return it.
    */
   readonly also: ReadonlyArray<MemoryId>
@@ -107,8 +107,8 @@ export interface Shares {
 export interface Candidate {
   readonly fact: Fact
   /**
-   * Score by the ranker, or by BM25 if there is no ranker. 0 for an id of `also` that neither matches nor shares a conversation with a
-   * match.
+   * Score by the ranker, or by BM25 if there is no ranker. 0 for a record requested by `also` that neither matches nor belongs to the
+   * conversation of a match.
    */
   readonly lexical: number
   /** The features from which the ranker computed its score, if the query asks for them. */
@@ -116,10 +116,10 @@ export interface Candidate {
   readonly score: number
 }
 
-/** The result of a search by words, with statistics of the records in sight. */
+/** The result of a search by words, with statistics of the visible records. */
 export interface Matches {
   /**
-   * Number of records in sight. `totalLength` is the sum of their lengths; `documentFrequencies[n]` is how many of them contain `terms[n]`.
+   * Number of visible records. `totalLength` is the sum of their lengths; `documentFrequencies[n]` is how many of them contain `terms[n]`.
    */
   readonly documents: number
   readonly totalLength: number
@@ -128,7 +128,7 @@ export interface Matches {
   readonly best: number
   /** Best BM25 score among the records that pass the filter, if the query asks for `signals`. */
   readonly bestWords?: number | undefined
-  /** Whether the query names the speaker of a record in sight. Default false. */
+  /** Whether the query names the speaker of a visible record. Default false. */
   readonly isNamed?: boolean | undefined
   /**
    * The `depth` best matches by final score; of equal scores, the newest first, then by id. The records of `also` that are not among them

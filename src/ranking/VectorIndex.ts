@@ -21,8 +21,8 @@ export interface VectorIndex<in out Id> {
   /** Removes the vector of an id; returns whether there was one. */
   readonly remove: (id: Id) => boolean
   /**
-   * Returns at most `limit` ids for which `only` is true, with their cosines, −1..1, best first. Calls `only` only for ids that may be
-   * among the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
+   * Returns at most `limit` ids that the filter `only` accepts, with their cosines, −1..1, best first. The filter is not called for an id
+   * that cannot be among the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
   /** Searches like `search`, but only among the given ids. Ignores unknown ids. Its cost depends only on the number of given ids. */
@@ -44,7 +44,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last `searchAmong` that was given a doc id, by doc id, so that a repeated id counts once. */
+  /** Number, by doc id, of the last `searchAmong` whose ids included this one, so that a repeated id counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -311,7 +311,7 @@ export class Embeddings {
     return true
   }
 
-  /** Removes the vectors for whose hash `keep` is false, of the model `only` or of all models. Returns their number. Scans all vectors. */
+  /** Removes the vectors whose hash `keep` rejects, of the model `only` or of all models, and returns their number. Scans all vectors. */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {

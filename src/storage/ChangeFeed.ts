@@ -100,7 +100,7 @@ export const make = (): ChangeFeed => {
 
 /**
  * Converts an event to the change that a viewer sees; `undefined` if the viewer sees neither the old nor the new row. A record that becomes
- * invisible to the viewer is reported as forgotten.
+ * invisible to the viewer is reported as forgotten. Only the viewer `System` sees errors about sources.
  */
 export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)

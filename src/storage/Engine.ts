@@ -51,7 +51,7 @@ export interface RowWrite {
 }
 /** The operations of a backend: the required ones, and the optional ones. A record's id is unique within its tenant. */
 export interface Primitives {
-  /** Features that differ from the default: `writable` only. */
+  /** Features that differ from the default, which is a store that accepts writes and has no other feature. */
   readonly capabilities?: Partial<Capabilities> | undefined
   readonly read: (
     tenant: string,
@@ -178,7 +178,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index has no list of changes
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index cannot list the changes
     analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
@@ -349,7 +349,7 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds rows that compaction may erase. Cost: all lifetimes; if the backend has no `lifetimes`, all rows, and a revision per tombstone. */
+/** Finds rows that compaction may erase. Cost: all lifetimes; without `lifetimes`, all rows, and one revision of each old tombstone. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
     const found: Array<Due> = []

@@ -195,8 +195,8 @@ export interface Holders {
 }
 
 /**
- * Makes the holders from the rows that a batch has read. `rows` are the batch's rows by id with the changes so far; the caller updates the
- * map.
+ * Makes the `Holders` of a batch from the rows that it has read. `rows` are the batch's rows by id with the changes so far; the caller
+ * updates the map.
  */
 export const makeHolders = (
   { holders, now, rows: found }: Found,

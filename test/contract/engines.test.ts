@@ -146,7 +146,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
   "named returns expired records": (engine) => ({
     named: (sight, asked, names) => engine.named({ ...sight, now: -Infinity }, asked, names)
   }),
-  "referring returns closed records": (engine) => ({
+  "referring returns records whose invalidAt is past": (engine) => ({
     referring: (sight, asked, keys) => engine.referring(sight, { ...asked, passes: () => true }, keys)
   }),
   "page omits the first record after its position": (engine) => ({
@@ -268,7 +268,7 @@ const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
   "due gives 0 as the time of every row": Trashing.laws,
   "due never returns records that expire": Time.laws,
   "referring returns nothing": Links.laws,
-  "referring returns closed records": Links.laws,
+  "referring returns records whose invalidAt is past": Links.laws,
   "named skips the viewer check": Links.laws,
   "referring skips the viewer check": Links.laws,
   "named returns expired records": Links.laws,

@@ -9,8 +9,10 @@ export const killers: Readonly<Record<string, string>> = {
     "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
   "get skips the viewer check":
     "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
-  "list skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
-  "search skips the viewer check": "expired, closed and invisible records do not use up the limit of list and search",
+  "list skips the viewer check":
+    "expired, invisible and no longer valid records do not use up the limit of list and search",
+  "search skips the viewer check":
+    "expired, invisible and no longer valid records do not use up the limit of list and search",
   "stream skips the viewer check": "stream returns the records of all pages of list, in the same order",
   "history skips the viewer check":
     "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
@@ -24,9 +26,9 @@ export const killers: Readonly<Record<string, string>> = {
   "whyNot skips the viewer check":
     "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
   "links skip the viewer check":
-    "links omits targets that are invisible, closed, not yet valid or expired, and a [[wikilink]] then resolves to another match",
+    "links omits targets that are invisible, expired or not valid now, and a [[wikilink]] then resolves to another match",
   "a [[wikilink]] resolves to a record that the viewer does not see":
-    "links omits targets that are invisible, closed, not yet valid or expired, and a [[wikilink]] then resolves to another match",
+    "links omits targets that are invisible, expired or not valid now, and a [[wikilink]] then resolves to another match",
   "links returns its first answer forever":
     "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
   "links omits [[wikilinks]] at the record they lead to":
@@ -36,9 +38,9 @@ export const killers: Readonly<Record<string, string>> = {
   "get ignores the tenant":
     "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
   "search applies the limit before the filter":
-    "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
+    "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "search applies the limit before the viewer check":
-    "expired, closed and invisible records do not use up the limit of list and search",
+    "expired, invisible and no longer valid records do not use up the limit of list and search",
   "scores depend on records that the viewer does not see":
     "scores, order, leftOut and whyNot equal those of a store without the records that the viewer does not see",
   "leftOut is always 0": "search without a text returns records by recency, like list",
@@ -67,7 +69,7 @@ export const killers: Readonly<Record<string, string>> = {
   "vectors.pending returns every text twice":
     "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
   "vectors.read returns the stored array instead of a copy":
-    "a text keeps its first vector; once the last vector of a model is purged, vectors of other dimensions may be attached",
+    "a text keeps its first vector, and a model keeps its dimensions until its last vector is purged",
   "a turn's score depends on neighbouring turns that the viewer does not see":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score depends on expired neighbouring turns":
@@ -119,14 +121,14 @@ export const killers: Readonly<Record<string, string>> = {
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list with asOf returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
-  "list returns closed records":
-    "a batch that closes a record and puts its correction makes list return the correction, and with an earlier asOf the old record",
+  "list returns records whose invalidAt is past":
+    "list returns the correction that a batch puts while it sets the old record's invalidAt, and with an earlier asOf the old record",
   "search ignores asOf":
-    "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
+    "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
   "list returns one record more than the limit":
     "list returns 20 records by default, and a cursor only if more records follow",
-  "compact erases closed records":
+  "compact erases records whose invalidAt is past":
     "compact erases expired records, also those that were forgotten, returns their number, and leaves all other records",
   "list of forgotten records skips the viewer check":
     "list with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
@@ -142,7 +144,7 @@ export const killers: Readonly<Record<string, string>> = {
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "list of forgotten records returns no cursor":
     "list and stream return all pages of forgotten records, and any other list refuses their cursors",
-  "list of forgotten records omits closed records":
+  "list of forgotten records omits records whose invalidAt is past":
     "every record that list returns as forgotten can be restored, with the content that it last had",
   "list of forgotten records returns expired records":
     "list with `forgotten: true` omits purged, re-created and expired records; for System it includes the expired ones",

@@ -580,7 +580,7 @@ const mutants: Readonly<Record<string, Store>> = {
           items: items.filter(({ scope }) => Viewer.sees(viewer, scope))
         }))
   })),
-  "list returns closed records": broken((store) => ({
+  "list returns records whose invalidAt is past": broken((store) => ({
     list: (viewer, filter) =>
       Effect.flatMap(
         Clock.currentTimeMillis,
@@ -606,7 +606,7 @@ const mutants: Readonly<Record<string, Store>> = {
     list: (viewer, filter) =>
       Effect.map(store.list(viewer, { ...filter, limit: (filter.limit ?? 20) + 1 }), (page) => page)
   })),
-  "compact erases closed records": broken((store) => ({
+  "compact erases records whose invalidAt is past": broken((store) => ({
     compact: Effect.flatMap(Stream.runCollect(store.stream(Viewer.system(), {})), (records) =>
       Effect.zipRight(
         store.forget(
@@ -643,7 +643,7 @@ const mutants: Readonly<Record<string, Store>> = {
         ({ items, next }) => filter.forgotten || next === undefined ? { items } : { items, next }
       )
   })),
-  "list of forgotten records omits closed records": inTrash((items) =>
+  "list of forgotten records omits records whose invalidAt is past": inTrash((items) =>
     items.filter(({ invalidAt }) => invalidAt === undefined)
   ),
   "list of forgotten records returns expired records": trashOfAll(({ source }) => source.origin !== "instructions"),

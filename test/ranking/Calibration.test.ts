@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("the relevance by vector of a turn is at least four fifths of that of a neighbouring turn", () => {
+  it("a conversation turn has at least four fifths of the vector relevance of a neighbouring turn", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },
@@ -70,7 +70,7 @@ describe("vector relevance in hybrid search", () => {
     assert.closeTo(relevances(turns)["next"]!["cosine:lent"]!, 0.8, 1e-6)
   })
 
-  it("its weight is that of the embedding, unless the query has one", () => {
+  it("the weight of the vector relevance is that of the embedding, unless the query sets the weight `vector`", () => {
     const turns = { tea: { cosine: 0, body: "tea" }, ocean: { cosine: 1 } }
     const ocean = (query: Partial<MemoryQuery>, calibration: Partial<Embedding>) =>
       relevances(turns, query, calibration)["ocean"]?.["relevance"]

@@ -25,7 +25,7 @@ describe("reciprocalRank", () => {
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("the last hit of two rankings precedes the first hit of only one, but follows it if k is 0", () => {
+  it("a hit that is last in two rankings precedes one that is first in a single ranking, but follows it if k is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
@@ -41,7 +41,7 @@ describe("reciprocalRank", () => {
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
 
-  it("a ranking without weight is ignored, and without rankings there are no hits", () => {
+  it("a ranking of weight 0 or less is ignored, and without rankings there are no hits", () => {
     assert.strictEqual(order(leg("a"), leg("bcd", 0), leg("e", -1)), "a")
     assert.strictEqual(reciprocalRank([leg("a"), leg("b", 0)])[0]!.score, 1)
     assert.deepStrictEqual(reciprocalRank([]), [])

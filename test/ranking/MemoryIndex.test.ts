@@ -124,7 +124,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is divided by that of the best hit; without a text hits are listed by recency, without a term there are none", () => {
+  it("relevance is relative to the best hit; a query without a text returns records by recency, a text without a term none", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -217,7 +217,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("encoded bytes are those of the index at the first step, whatever changes between steps and however often restored", () => {
+  it("encoded bytes are those of the index when encoding began, whatever changes later and however often it was restored", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -281,7 +281,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("a query's filter changes neither the statistics of BM25 nor the number of hits up to the limit", () => {
+  it("a filter excludes records before the limit is applied, and does not change the BM25 statistics", () => {
     const index = indexOf(
       ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),
       record("tea, but with a great many other words")

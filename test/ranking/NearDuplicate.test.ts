@@ -110,7 +110,7 @@ describe("isNear", () => {
     }
   })
 
-  it("long texts are near if one repeats itself more often than the other", () => {
+  it("long texts are near if they repeat the same words, however often", () => {
     const said = signature("tea with milk ".repeat(100))
     for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })
@@ -149,7 +149,7 @@ describe("isNear", () => {
 })
 
 describe("fold", () => {
-  it("the first item of each group is kept, in order, and the number of the others is returned", () => {
+  it("the first item of each group of near-duplicates is kept, in order, and the number of dropped items is returned", () => {
     const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
     const { folded, kept } = fold(items, ({ text }) => text)
     assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])
@@ -161,5 +161,5 @@ describe("fold", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 
-  it("Scorer exports this function as its fold", () => assert.strictEqual(Scorer.fold, fold))
+  it("the function fold is also exported as Scorer.fold", () => assert.strictEqual(Scorer.fold, fold))
 })

@@ -70,7 +70,7 @@ describe("passagesOf", () => {
 })
 
 describe("search of a long record", () => {
-  it("the rank is that of the best passage, above short records with fewer words of the query, however many there are", () => {
+  it("a long record is ranked by its best passage, above any number of short records with fewer words of the query", () => {
     const notes = Array.from({ length: 300 }, (_, n) => `The kiosk number ${n} sells papers.`)
     const search = indexed([...notes, chapter])
     const query = { text: "Where is rhubarb cordial sold, at which kiosk gate?", limit: 3 }

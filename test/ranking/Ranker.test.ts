@@ -59,7 +59,7 @@ describe("Ranker", () => {
     assert.deepStrictEqual(named("what are the plans?"), [])
   })
 
-  it("the first person is the viewer, unless the viewer is System", () => {
+  it("words of the first person name the viewer, unless the viewer is System", () => {
     assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
     assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
     assert.isUndefined(asked("the tea").own)

@@ -19,7 +19,7 @@ const counting = () => {
 }
 
 describe("RecencyIndex", () => {
-  it("the order is that of sorting, whatever the order of additions and whenever the index is read", () => {
+  it("the order is by recency, whatever the order of additions and whenever the index is read", () => {
     const { array, boolean, integer, property, tuple } = FastCheck
     FastCheck.assert(
       property(array(tuple(integer({ min: 0, max: 8 }), boolean()), { maxLength: 40 }), (course) => {
@@ -40,7 +40,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("the order of 30,000 records is that of sorting, with little work left for the first call", () => {
+  it("the order of 30,000 records is by recency, with little work left for the first call", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
@@ -60,7 +60,7 @@ describe("RecencyIndex", () => {
     assert.deepStrictEqual(all, expected)
   })
 
-  it("the order is that of sorting if the index is read, or records are added, between two steps of its sorting", () => {
+  it("the order is by recency if the index is read, or records are added, between two steps of its sorting", () => {
     const { array, integer, property } = FastCheck
     FastCheck.assert(
       property(array(integer({ min: 0, max: 12 }), { maxLength: 40 }), (stops) => {

@@ -105,7 +105,7 @@ describe("make", () => {
     assert.deepStrictEqual(tokenise("running runs"), ["running", "runs"])
   })
 
-  it("the stopwords that are dropped are few by default, none, or also question words", () => {
+  it("the option stopwords drops few words by default, none, or also question words", () => {
     const text = "What is the capital of France"
     assert.deepStrictEqual(tokenise(text), ["what", "capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "wide" })(text), ["capital", "france"])

@@ -27,7 +27,7 @@ const step = oneof(
 )
 
 describe("the pending texts of a tenant", () => {
-  it("pending texts after random changes are those found by reading every record, as are the vectors that erase keeps", () => {
+  it("pending texts, and the vectors that erase keeps, are those found by reading every record, after any random changes", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(

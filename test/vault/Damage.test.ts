@@ -104,7 +104,7 @@ describe("a damaged file of a record that the history knows", () => {
       }))
 
     law(
-      `is restored by vault.repair, which without \`write\` only reports what it would do: ${name}`,
+      `the file is restored by vault.repair, which without \`write\` only reports what it would do: ${name}`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)

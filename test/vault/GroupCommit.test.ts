@@ -226,7 +226,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("writers killed before any disk call leave all acknowledged writes, and of the others only the first ones in order", () =>
+  it.scopedLive("writers killed before any disk call leave all acknowledged writes, and of the unacknowledged ones only the earliest", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

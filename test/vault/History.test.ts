@@ -190,7 +190,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the next one keeps that line", () =>
+  it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the appended line is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -218,7 +218,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("generation changes until a rewritten history has been read to its end", () =>
+  it.scopedLive("generation or isReplaced tells a reader that a rewritten history has not been read to its end", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

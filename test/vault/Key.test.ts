@@ -110,7 +110,7 @@ describe("the key of a vault, with which it signs its records", () => {
       assert.strictEqual(fs.readFileSync(copy(root), "utf8"), whole)
     }))
 
-  it.scopedLive("the key of a vault with a changed digit, in a vault of an earlier release, prevents opening, and no file is changed", () =>
+  it.scopedLive("a changed digit in the key of a vault of an earlier release prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)

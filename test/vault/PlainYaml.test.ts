@@ -208,7 +208,7 @@ describe("the fast reader of frontmatter", () => {
     assert.deepStrictEqual(read, words)
   })
 
-  it("a random text of such lines is read like by the YAML parser, or left to the parser", () => {
+  it("a random text of keys, values and lists is read like by the YAML parser, or left to the parser", () => {
     const scalar = FastCheck.oneof(FastCheck.constantFrom(...scalars), FastCheck.string({ maxLength: 6 }))
     const key = FastCheck.oneof(
       { weight: 5, arbitrary: FastCheck.constantFrom("a", "b", "c", "d") },

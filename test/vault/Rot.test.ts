@@ -33,7 +33,7 @@ const settled = Effect.gen(function*() {
 })
 
 describe("a file whose bytes changed but not its size, times and inode", () => {
-  it.scopedLive("a record is updated from the present text of its file, and the next update works too", () =>
+  it.scopedLive("an update of the record starts from the present text of its file, and the next update works too", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       yield* store.update(ada, record.id, { tags: ["hot"] })

@@ -77,7 +77,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan of a vault that is in progress", () => {
-  it.scopedLive("a batch of another process is read as a whole, although a later write has read one of its files before", () =>
+  it.scopedLive("a batch of another process is read as a whole, even if a write of this process reads one of its files meanwhile", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))

@@ -79,7 +79,7 @@ const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>)
 }
 
 describe("a vault that yields to the event loop during long work", () => {
-  it.scopedLive("reading the history yields, and shows the lines read so far", () =>
+  it.scopedLive("reading the history yields, and the lines read so far are visible between the yields", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       const most = yield* growth(history.news(true), history.records)

@@ -102,7 +102,7 @@ describe("concurrent writers of a vault", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("a first writer that is interrupted at any step leaves each batch whole or absent, and the others are notified", () =>
+  it.scopedLive("a first writer interrupted at any step leaves each batch whole or absent, and the other writers are notified", () =>
     law(() => [0], quick))
   it.scopedLive("a later writer that is interrupted at any step leaves each batch whole or absent", () =>
     law((step) => [1 + step % 4], quick))

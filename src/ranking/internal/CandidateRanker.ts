@@ -2,13 +2,13 @@
  * Gathers the candidates of a query, records in memory that may answer it, and ranks them by their signals (`Ranker`):
  *
  * ```text
- * candidates   the 40 best matches by words · the two turns before and after each of the first 10 of these · turns of speakers that
- *              the query names, in the best sessions (share of the query's terms in the session + closeness of its time) · the
- *              long records that contain most of the query's terms, whatever their length
+ * candidates   the 40 best matches by words · the two messages before and after each of the first 10 of these · messages of
+ *              speakers that the query names, in the best sessions (share of the query's terms in the session + closeness of
+ *              its time) · the long matches with the largest share of the query's terms
  * ```
  *
- * All other matches follow after the candidates, in the order of BM25. The candidates do not depend on the number of hits that is asked
- * for, so neither does the order of the first hits.
+ * A message is a record of a session. All other matches follow after the candidates, in the order of BM25. The candidates do not depend
+ * on the number of hits that is asked for, so neither does the order of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -23,11 +23,11 @@ import type { TermMasks } from "./TermMasks.ts"
 
 /** Number of the best matches by words that are candidates. */
 export const byWords = 40
-/** Number of the best matches by words whose neighbouring turns are candidates, too. */
+/** Number of the best matches by words whose neighbouring messages are candidates, too. */
 const withNeighbours = 10
-/** Largest number of turns that are candidates because of their speaker. */
+/** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Largest number of long records that are ranked by a passage, and total length of their bodies, which the first may exceed. */
+/** Largest number of long records ranked by a passage, and total length of their bodies, which the first one alone may exceed. */
 const maxLong = 16
 const maxLongLength = 262_144
 
@@ -37,9 +37,9 @@ export interface Ranking {
   /** Rank by doc id, for the doc ids in `docs`. */
   readonly ranks: Float64Array
   readonly best: number
-  /** The best BM25 of a match, or of a passage of a candidate. */
+  /** The best BM25 of a match, or of a passage of a long candidate. */
   readonly bestWords: number
-  /** Whether the query names a speaker in sight. */
+  /** Whether the query names the speaker of a visible record. */
   readonly isNamed: boolean
   /** Number of matches that pass the filter plus candidates that are no matches; a lower bound if `isExact` is false. */
   readonly count: number
@@ -59,7 +59,7 @@ export class CandidateRanker {
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** Lowest rank of a candidate divided by the best BM25. Other matches have BM25 times this as rank: below every candidate. */
+  /** Lowest rank of a candidate, divided by the best BM25. Any other match is ranked by its BM25 times this, below every candidate. */
   #below = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -81,7 +81,7 @@ export class CandidateRanker {
     this.#passages = Passages.of(tokenizer)
   }
 
-  /** Adds a record that is a turn, has a speaker or is long. `scope` is the number of its scope. */
+  /** Adds a record that is a message, has a speaker or is long. `scope` is the number of its scope. */
   add(doc: number, scope: number, record: Outline): void {
     this.#sessions.add(doc, scope, record)
     this.#speakers.add(doc, scope, record)
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Gathers and ranks the candidates of the query that the index has just matched. `pool` are its matches, `chosen` the best `byWords` that
+   * Gathers and ranks the candidates of the query that the index has just matched. `pool` has its matches, `chosen` the best `byWords` that
    * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any doc id does. `depth` is the number of
-   * wanted hits. If `isAll`, all other matches are returned too, unfiltered. The result is valid until the next call.
+   * wanted hits. With `isAll` all other matches are returned too, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -189,7 +189,7 @@ export class CandidateRanker {
     return signals
   }
 
-  /** Adds the long matches that contain most of the query's terms, and returns the score of the best passage of these. */
+  /** Adds the long matches with most of the query's terms, and returns the score of the best passage among them. */
   #withLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -238,7 +238,7 @@ export class CandidateRanker {
     return all
   }
 
-  /** Adds turns of speakers that the query names. A record without a speaker, in a scope of the viewer, is not added for that. */
+  /** Adds messages of speakers that the query names, but none without a speaker, even if it counts as the viewer's own words. */
   #withSpoken(
     all: Array<number>,
     index: InvertedIndex,
@@ -328,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns the names of the speakers in sight whose first word equals a given word or differs in one letter; without repetitions. */
+  /** Returns names of speakers of visible records, each once, whose first word equals one of `words` or differs in one letter. */
   in(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Makes a function: whether the speaker is one of `actors`, or, without a speaker, the scope has an id of `own`. `undefined`: never. */
+  /** Makes a predicate: the speaker is one of `actors`, or there is none and the scope has an id of `own`. `undefined` without both. */
   said(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -393,7 +393,7 @@ class Speakers {
   }
 }
 
-/** Returns a word and, if it has 4..40 letters, the word without each of its letters. Words that differ in one letter share one. */
+/** Returns a word and, if it has 4..40 letters, the word without each letter. Two words that differ in one letter share such a key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

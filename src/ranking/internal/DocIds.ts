@@ -48,7 +48,7 @@ export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
   /** Address after the last block. */
   #end = 0
-  /** Free lists by logarithm of the block size: address of the first free block plus 1. A free block holds that of the next. */
+  /** Free lists by logarithm of the block size: address of the first free block, plus 1. Each free block contains that of the next one. */
   readonly #idle = new Int32Array(32)
 
   /** Returns the array that contains the block at an address. `take` may replace it, so call this again after each `take`. */

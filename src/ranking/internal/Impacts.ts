@@ -78,7 +78,7 @@ export class Impacts {
 /** Tables of summands: by term of the query, then by number of the pair. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** Matches that are counted: those whose group has an odd verdict. `groups` is by doc id, `verdicts` by group. */
+/** The matches that are counted: those whose group has an odd verdict (1: the group passes). `groups` is by doc id, `verdicts` by group. */
 export interface Passing {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
@@ -90,7 +90,7 @@ export interface Reader {
   readonly passing: () => Passing | undefined
 }
 
-/** The fields of an `InvertedIndex` that a `Scatter` reads and writes; described there. */
+/** The fields of an `InvertedIndex` that a `Scatter` reads and writes. Their comments are in `InvertedIndex`. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
@@ -187,9 +187,9 @@ export const hash = (a: number, b: number): number => {
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** Next list of the same scope, plus 1, by list; 0 after the last. */
+  /** Number of the next list of the same scope, plus 1, by number of the list; 0 after the last. */
   readonly #nexts: Array<number> = []
-  /** First and last list of each scope, each plus 1; 0 if the scope has none. */
+  /** Numbers of the first and last list of each scope, each plus 1; 0 if the scope has none. */
   readonly #ends: GrowableArray<Int32Array> = int32()
   readonly #scopes: Array<number> = []
 

@@ -31,11 +31,11 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Number of matches up to which the filter is evaluated for each, so that the count is exact. Default 2,048. */
+  /** Largest number of matches that are all filtered one by one, so that the count is exact. Default 2,048. */
   readonly examined?: number | undefined
 }
 
-/** The records that are in sight and pass a filter. */
+/** The records that are visible and pass a filter. */
 export interface Seen {
   readonly has: (id: MemoryId) => boolean
   /** The ids of all these records; `undefined` if there are too many to list. */
@@ -54,7 +54,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Number of matches up to which each is evaluated. */
+  /** Largest number of matches that are all evaluated. Of more, only the promising ones are. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -117,7 +117,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     kept.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` has the order of arrival, mostly that of recency
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is in the order of arrival, which is mostly that of recency
   }
 
   #noCandidates(): CandidateRanker {
@@ -135,7 +135,7 @@ export class Matcher<R extends Outline> {
     else this.#candidates.remove(doc, scope)
   }
 
-  /** Whether a record in sight may have a session or a speaker or be long. Cost: the number of scopes. */
+  /** Whether a visible record may have a session or a speaker or be long. Cost: the number of scopes. */
   #hasSpecial({ scopes }: View): boolean {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
@@ -154,7 +154,10 @@ export class Matcher<R extends Outline> {
     return this.#options.factOf(this.recordOf(doc), this.index.lengthOf(doc))
   }
 
-  /** Returns the doc ids in sight, oldest first. If more than an eighth of the index is in sight, returns the doc ids of all records. */
+  /**
+   * Returns doc ids, oldest first: those of visible records or, if these are more than an eighth of the index, all, even of removed
+   * records.
+   */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
     if (view.count * 8 > index.live) return this.#timeline.all()
@@ -168,7 +171,7 @@ export class Matcher<R extends Outline> {
   match(sight: Viewer.Sight, asked: Asked, question: Question): Matches {
     const { index } = this
     const view = index.view(sight)
-    // no ranker if only words rank the records: without times in the query, and without sessions, speakers and long records
+    // no ranker if it could only rank by words: the query names no time, and no visible record has a session or a speaker or is long
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
@@ -286,7 +289,7 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Returns the doc ids of the ids that are in sight and pass the filter, except those in `known`. */
+  /** Returns the doc ids of those `ids` that are visible and pass the filter, except those in `known`. */
   #docsOf(
     ids: ReadonlyArray<MemoryId>,
     known: ReadonlyArray<number>,
@@ -306,8 +309,8 @@ export class Matcher<R extends Outline> {
   }
 
   /**
-   * Returns which records are in sight and pass the filter: as a predicate, and also as a list if fewer than an eighth of all records are
-   * in sight, or if `isListed`. Valid until the index changes.
+   * Returns which records are visible and pass the filter: as a predicate, and also as a list if fewer than an eighth of all records are
+   * visible, or if `isListed`. Valid until the index changes.
    */
   seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
     const { index, docs } = this

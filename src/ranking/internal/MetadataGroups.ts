@@ -18,7 +18,10 @@ export interface ColumnTest {
   readonly column: Uint16Array | Int32Array
   /** Cached result by value: 0 not evaluated yet, 1 passes, 2 does not pass. */
   readonly verdicts: Uint8Array
-  /** Whether some doc ids have value 0, no group, which is evaluated for each doc id. `undefined` if 0 is a value like the others. */
+  /**
+   * Whether there are doc ids without a group, whose value is 0 and which are evaluated one by one. `undefined` if 0 is a value like any
+   * other.
+   */
   readonly hasLoners: boolean | undefined
   readonly isOf: (value: number, doc: number) => boolean
 }

@@ -126,7 +126,7 @@ interface Group {
   live: number
 }
 
-/** The part of a filter that columns decide, and `rest`, which decides the other part. Valid until the index changes. */
+/** The part of a filter that can be decided from columns, and a function `rest` for the other part. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
@@ -136,9 +136,11 @@ export class ColumnFilter {
   readonly #tests: ReadonlyArray<ColumnTest>
   /** Whether the columns exclude no record. */
   readonly isOpen: boolean
-  /** Returns true if certainly no record passes. Cost: the number of groups. */
+  /** Whether it is certain that no record passes. Cost: the number of groups. */
   readonly isShut: () => boolean
-  /** Returns whether a doc id that passes the columns passes the whole filter; `undefined` if all of these do. */
+  /**
+   * Returns whether a doc id passes the whole filter, given that it passes the columns; `undefined` if the columns decide the whole filter.
+   */
   readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
@@ -172,7 +174,10 @@ export class ColumnFilter {
     return kept
   }
 
-  /** Returns which groups pass, if one column with few values decides alone; else `undefined`. `docs` is the number of doc ids. */
+  /**
+   * Returns which groups pass, if a single column with few values decides the whole part; else `undefined`. `docs` is the number of doc
+   * ids.
+   */
   byGroup(docs: number): Passing | undefined {
     const [test] = this.#tests
     if (test === undefined || this.#tests.length > 1 || this.#begun < Infinity || test.hasLoners !== false) {

@@ -5,9 +5,9 @@
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A turn is a record of a session: one message of a conversation. A record without a session has no neighbouring turns: for the
- * features of the conversation and of the form of a turn it gets the same value as for its words. So records without a session are
- * ordered by their words only, apart from speaker and times.
+ * A message (`turn` in names) is a record of a session. A record without a session has no neighbouring messages: for the features of the
+ * conversation and of the form of a message it gets the same value as for its words. So records without a session are ordered by their
+ * words only, apart from speaker and times.
  *
  * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK, docs/retrieval.md. The
  * fit constrains them to 0 or above, since every feature speaks in favour of a record.
@@ -35,13 +35,13 @@ export type Feature =
 export const weights = {
   /** BM25 of the record, divided by the best BM25. */
   words: 3.07,
-  /** BM25 of the neighbouring turns, divided by the best BM25: half of those next to the turn, a quarter of those two away. */
+  /** BM25 of the neighbouring messages, divided by the best BM25: half of those next to the message, a quarter of those two away. */
   neighbours: 0.97,
-  /** Share of the query's terms that the session of the turn contains, weighted by the rarity of each term among the sessions. */
+  /** Share of the query's terms that the session of the message contains, weighted by the rarity of each term among the sessions. */
   session: 2.04,
-  /** BM25 of the previous turn if that is a question, divided by the best BM25. */
+  /** BM25 of the previous message if that is a question, divided by the best BM25. */
   reply: 1.54,
-  /** Share of the query's terms that the turn and the two turns before and after it contain, weighted by the rarity of each term. */
+  /** Share of the query's terms that the message and the two messages before and after it contain, weighted by the rarity of each term. */
   coverage: 2.76,
   /** 1 if the query names the speaker of the record. */
   speaker: 2.01,
@@ -51,9 +51,9 @@ export const weights = {
   date: 4.21,
   /** 1 if the query asks for a time and the record names one. */
   time: 1.84,
-  /** Logarithm of the number of terms of the turn, which is capped at 60. */
+  /** Logarithm of the number of terms of the message, which is capped at 60. */
   length: 1.93,
-  /** 1 if the turn is not a question. */
+  /** 1 if the message is not a question. */
   statement: 0.49
 } satisfies { readonly [Name in Feature]: number }
 
@@ -65,15 +65,18 @@ const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 export interface Signals {
   /** BM25 of the record; 0 if it shares no term with the query. */
   words: number
-  /** Whether the record is a turn. `neighbours`, `session`, `reply` and `coverage` are valid for turns only. */
+  /**
+   * Whether the record is a message of a conversation, that is, has a session. `neighbours`, `session`, `reply` and `coverage` are valid
+   * only if so.
+   */
   isTurn: boolean
-  /** Half of the BM25 of the turns next to this one, plus a quarter of the BM25 of those two away. */
+  /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of those two away. */
   neighbours: number
   /** Share of the query's terms that the session contains, weighted by rarity, 0..1. */
   session: number
-  /** BM25 of the previous turn if that is a question, else 0. */
+  /** BM25 of the previous message if that is a question, else 0. */
   reply: number
-  /** Share of the query's terms that the turn and its neighbours contain, weighted by rarity, 0..1. */
+  /** Share of the query's terms that the message and its neighbours contain, weighted by rarity, 0..1. */
   coverage: number
   /** Whether the query names the speaker of the record. */
   isSpeaker: boolean
@@ -89,7 +92,10 @@ export interface Signals {
 
 /** A ranker that is made from the query when it is first needed. */
 export interface LazyRanker {
-  /** Whether the query may name a time or ask for one. If not, records without session and speaker are ordered by words only. */
+  /**
+   * Whether the query may name a time or ask for one. If not, records that are short and have no session and no speaker are ordered by
+   * words only.
+   */
   readonly isTimely: boolean
   readonly read: () => QuestionRanker
 }
@@ -101,15 +107,21 @@ export interface QuestionRanker extends Ranker {
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of the given speakers the query names. The source passes the folded names of speakers in sight whose first word is
-   * one of `words` or, if it has four letters or more, differs from one in a single letter; without repetitions.
+   * Returns which of the given speakers the query names. The source passes the folded names of speakers of visible records, without
+   * repetitions: those whose first word is one of `words` or, if it has four letters or more, differs from one in a single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
-  /** Ids of the viewer, for a query in the first person: a record without a speaker counts as the viewer's if its scope has one. */
+  /**
+   * Ids of the viewer, for a query in the first person: a record without a speaker counts as the viewer's if its scope has one of these
+   * ids.
+   */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
-/** Weights of a query by which weights of features are multiplied: `ranker` for all but words, `conversation` for the conversation. */
+/**
+ * Weights of a query that change the weights of features: `ranker` multiplies those of all features but `words`, and `conversation` also
+ * those of `neighbours`, `session`, `reply` and `coverage`.
+ */
 export interface Emphasis {
   readonly ranker: number
   readonly conversation: number
@@ -153,19 +165,19 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
 
 /** Properties of the best match of a query from which `confidence` is computed. */
 export interface Evidence {
-  /** Rank of the best match, not divided by anything; `undefined` if the best match is not a turn. */
+  /** Rank of the best match, as the ranker returns it; `undefined` if the best match is not a message. */
   readonly rank: number | undefined
   /** Whether the query names the speaker of the best match; true if the query names no speaker. */
   readonly isMeant: boolean
   /** The best BM25 divided by the highest BM25 that a record could have for this query, 0..1. */
   readonly strength: number
-  /** Share of the query's terms that no record in sight contains, weighted by inverse document frequency, 0..1. */
+  /** Share of the query's terms that no visible record contains, weighted by inverse document frequency, 0..1. */
   readonly unknown: number
 }
 
 /**
  * Returns the probability that the best match answers the query. A logistic regression, fitted on LoCoMo and REALTALK; the variant for
- * matches that are not turns was fitted on the same without sessions and speakers, and on Cranfield. Half of the questions had no
+ * matches that are not messages was fitted on the same without sessions and speakers, and on Cranfield. Half of the questions had no
  * answer: category 5 of LoCoMo, and questions about another conversation.
  */
 export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): number =>
@@ -176,7 +188,7 @@ export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): numb
   )
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x))
 
-/** Returns the value of each feature, 0..1; `neighbours` may exceed 1 if several neighbouring turns match well. */
+/** Returns the value of each feature, 0..1; `neighbours` may exceed 1 if several neighbouring messages match well. */
 export const valuesOf = (
   signals: Readonly<Signals>,
   best: number,
@@ -242,8 +254,8 @@ export const isFirstPerson = (body: string): boolean => first.test(body)
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Makes the ranker of a query, with the speakers that the query names. It names a speaker by the whole name, by its first word, or, if
- * that has four letters or more, by a word that differs from it in one letter. The first person names the viewer.
+ * Makes the ranker of a query, with the speakers that the query names. A speaker is named by the whole name, by its first word, or, if that
+ * has four letters or more, by a word that differs from it in one letter. The first person names the viewer.
  */
 export const questionRanker = (
   text: string,

@@ -33,7 +33,10 @@ export class RecencyIndex {
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Returns every doc id, oldest first, removed ones included. Cost: merges late doc ids with those newer than the oldest of them. */
+  /**
+   * Returns every doc id, oldest first, removed ones included. Cost: merging the doc ids that were added out of order with those newer than
+   * the oldest of them.
+   */
   all(): ReadonlyArray<number> {
     if (this.#late.length > 0) this.#endRun()
     if (this.#isSorted()) return this.#docs
@@ -84,7 +87,7 @@ export class RecencyIndex {
     for (let at = 0, i = 0, j = 0; at < all.length;) {
       const recency = this.#recency.data // it may have grown since the last step
       for (const end = Math.min(all.length, at + longest); at < end; at++) {
-        const later = recency[one[i]!]! - recency[other[j]!]! // NaN where one is through
+        const later = recency[one[i]!]! - recency[other[j]!]! // NaN if the end of `one` or `other` is reached
         const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
         all[at] = isOther ? other[j++]! : one[i++]!
       }

@@ -3,8 +3,8 @@
  * sorts, deduplicates and explains them, and reads the bodies of the hits last:
  *
  * ```text
- * lexical   match: BM25 over the records in sight → filter → candidates ranked → weights → minScore → cut
- * vector    near: records in sight → filter → cosine above 0 → cut
+ * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
+ * vector    near: visible records → filter → cosine above 0 → cut
  * hybrid    the best of both, each with its score in the other → fused by score → weights → minScore
  * then      order, ties newest first → bodies read → near-duplicates removed → limit → budget
  * ```
@@ -60,12 +60,12 @@ export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, Memory
 
 /** Number of hits of a query without a limit. */
 export const defaultLimit = 20
-/** Returns the time at which a record must be true to be shown: `now`; `undefined` for `System`, which also sees records not true now. */
+/** Returns the time at which a record must be valid to be shown: `now`; `undefined` for `System`, which sees records of any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns the filter of a call in the form in which a retrieval applies it. For a filter of forgotten records it leaves out
- * instructions, which only `System` may restore, and checks whether records are true only if the filter has `asOf`.
+ * Returns the filter of a call for a retrieval. For forgotten records it leaves out instructions, which only `System` may restore, and
+ * checks the valid time only if it has `asOf`.
  */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   if (filter.forgotten === true) {
@@ -90,11 +90,11 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The vector to search for; `undefined` for a search by words only, or if the weight of vectors is 0 in another mode than `vector`. */
+  /** The vector to search for; `undefined` if there is none, in mode `lexical`, or if vectors weigh 0 and the mode is not `vector`. */
   readonly embedding: Embedding | undefined
-  /** Whether near-duplicates of a better hit are left out. Default: true if the query has a text or a vector. */
+  /** Whether near-duplicates of a better hit are left out: unless `fold` is false, or neither a text nor a vector is searched for. */
   readonly isFolded: boolean
-  /** The record that `whyNot` asks about, which is in sight and passes the filter. */
+  /** The record that `whyNot` asks about. It is visible and passes the filter. */
   readonly subject: MemoryRecord | undefined
 
   constructor(
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Returns why a record is not among the hits; `undefined` if it is. Costs the search, and reading one record and one vector more. */
+/** Returns why a record is not among the hits; `undefined` if it is. Cost: the search, and one more record and vector. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -254,7 +254,7 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
 export interface Round {
   /** The matches of the round, best first. */
   readonly found: ReadonlyArray<Found>
-  /** Number of all matches, whatever the depth. */
+  /** Number of all matches, whatever the depth; a lower bound if `exact` is false. */
   readonly count: number
   /** Whether a deeper round may change the hits. `last` is the last wanted hit; `undefined` if there are fewer hits than wanted. */
   readonly isCut: (last: Found | undefined) => boolean
@@ -300,7 +300,7 @@ function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined):
   }
 }
 
-/** Returns the ranker of the query; `undefined` if the query has no words, or ranks by BM25 alone. */
+/** Returns the ranker of the query; `undefined` if it has no text, its mode is `vector`, or the ranker has weight 0. */
 const rankerOf = ({ now, query, viewer, weights }: Search): LazyRanker | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
@@ -319,7 +319,7 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Retrieves, sorts and deduplicates. Repeats it with a greater depth while that may change the hits; mostly one round is enough. */
+/** Retrieves, sorts and deduplicates; repeats this with a greater depth while that may change the hits. Mostly one round is enough. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the next depth, for the share of near-duplicates so far and a margin that is larger the fewer hits were kept. */
+/** Returns the depth of the next round: 2 to 16 times this one, the more the fewer hits were kept in proportion to `limit`. */
 const deeper = (depth: number, limit: number, kept: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
 
@@ -357,7 +357,7 @@ interface Picked {
 }
 
 /**
- * Takes the first `limit` records that do not nearly repeat an earlier one (`folded` counts these). Reads bodies in batches, until there
+ * Returns the first `limit` records, without near-duplicates of earlier ones (`folded` counts these). Reads bodies in batches, until there
  * are enough. `gone` counts records that have been forgotten, hidden or changed since they matched, or have expired.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {

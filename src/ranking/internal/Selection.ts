@@ -15,7 +15,7 @@ type Passes = (doc: number) => boolean
 /** A set of doc ids to select from, in any order. */
 export interface Pool {
   readonly count: number
-  /** Some of the doc ids, which include the best `promised` by rank. */
+  /** Some of the doc ids. The `promised` doc ids with the highest rank are among them. */
   readonly promising: Int32Array
   readonly promised: number
   /** Returns all doc ids. The caller may reorder the array, and a later call may overwrite it. */
@@ -60,12 +60,12 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** The lowest score with which the index lists a match. */
+  /** Score from which the index still lists a match. */
   #reach = leastScore
 
   /**
-   * `limit` is the number of best matches that the pool promises. A match is also listed if it scores lower than these, but by no more
-   * than `slack` times the best score. `masks` receives which terms the matches contain.
+   * `limit` is the number of best matches that the pool promises. Other matches are listed if their score is lower by at most `slack` times
+   * the best score. `masks` receives the terms that each match contains.
    */
   constructor(
     index: InvertedIndex,
@@ -91,7 +91,7 @@ export class MatchCollector {
     this.#dropUnseen(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
-    // otherwise every match must be listed to be counted
+    // every match must be listed to be counted, unless `isCounted` is true: the index itself then counts
     const isCounted = this.#view.whole && (this.#filter.isOpen || index.passing !== undefined)
     this.#count = isCounted ? index.found : this.#count + end - from
     const threshold = this.#threshold
@@ -131,7 +131,7 @@ export class MatchCollector {
     }
   }
 
-  /** Drops the matches from position `from` on that are not in sight. */
+  /** Drops the matches from position `from` on that have expired or were removed. */
   #dropUnseen(from: number): void {
     const { at, whole } = this.#view
     if (whole) return
@@ -158,12 +158,14 @@ export interface Choice {
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** Computes the final score. `undefined`: the relevance is the score, and the order is by rank, since division may equal two ranks. */
+  /**
+   * Computes the final score. `undefined`: the score is the relevance. The order is then by rank, since two ranks may give one relevance.
+   */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Number of matches up to which each is evaluated. */
+  /** Largest number of matches that are all evaluated. Of more, only the promising ones are. */
   readonly examined: number
 }
 
@@ -283,7 +285,7 @@ const bounded = (
 export interface Passed {
   /** The best doc ids that pass, best first. */
   readonly best: ReadonlyArray<number>
-  /** Number of doc ids that pass; if `isWhole` is false, a lower bound that exceeds the number of wanted ones by one. */
+  /** Number of doc ids that pass. If `isWhole` is false, not all were examined, and this is a lower bound. */
   readonly count: number
   readonly isWhole: boolean
 }
@@ -322,18 +324,18 @@ interface Looking {
   readonly tie: (a: number, b: number) => number
 }
 
-/** Doc ids that may be among the best, with their scores in `finals`; `count` is the number of evaluated ones that passed. */
+/** Doc ids that may be among the best. Their scores are in `finals`. `count` is the number of evaluated doc ids that passed. */
 interface Looked extends Pick<Passed, "count" | "isWhole"> {
   readonly reached: Int32Array
 }
 
-/** Stages of `lookFor`: how many doc ids are selected by upper bound, and how many of these are sorted and evaluated; + 4 · limit each. */
+/** Stages of `lookFor`: numbers of doc ids that are selected by upper bound, and that are evaluated in order; both plus 4 · `limit`. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects when the best `limit` that pass are wanted. */
 export const firstLook = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids by the score that `look` returns (`undefined`: not a match). Stops when no upper bound is high enough. */
+/** Finds the best doc ids by the score of `look` (`undefined`: no match), highest upper bound first. Evaluates all if need be. */
 const lookFor = (looking: Looking, look: (doc: number) => number | undefined): Looked => {
   const { limit, most, pool, tie } = looking
   const threshold = new ScoreThreshold(limit)
@@ -359,7 +361,7 @@ const lookFor = (looking: Looking, look: (doc: number) => number | undefined): L
       finals[doc] = final
       reached.push(doc)
       threshold.offer(final)
-      // doc ids are sorted by upper bound, then by `tie`: after `limit` that reach their bounds, no later one can come before them
+      // sorted by upper bound, then by `tie`: once `limit` of them have scored their bound, no later one can come before these
       if (final === most[doc] && ++certain === limit) {
         return { reached: new Int32Array(reached), count: found, isWhole: false }
       }
@@ -368,7 +370,7 @@ const lookFor = (looking: Looking, look: (doc: number) => number | undefined): L
   return lookAtAll(looking, look)
 }
 
-/** Does the same as `lookFor` in the order of the pool. Without `most`, evaluates every doc id. */
+/** Does the same as `lookFor`, from the end of the pool to its start. Skips doc ids whose upper bound `most` is too low. */
 const lookAtAll = (
   { limit, most, pool }: Pick<Looking, "pool" | "limit"> & {
     readonly most: Float64Array | undefined

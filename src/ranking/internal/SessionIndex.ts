@@ -1,15 +1,15 @@
 /**
- * The turns (records of a session) of an index by session, and the signals that a turn gets from its session and from neighbouring turns.
- * The answer to a query is often in the turn before or after the one that contains the words of the query.
+ * The messages of an index by session, and the signals that a message gets from its session and from its neighbours. A message (`turn`
+ * in names) is a record of a session. The answer to a query is often in the message next to the one with the words of the query.
  *
  * ```text
  * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
- *              rarity(t) = ln(1 + (S − Sₜ + ½) / (Sₜ + ½))       S: number of sessions in sight, Sₜ: number of those that contain t
- * coverage(r)  Σ idf(t) over the terms t that r or a turn within two of r contains  ÷  Σ idf(t) over those that any record contains
+ *              rarity(t) = ln(1 + (S − Sₜ + ½) / (Sₜ + ½))       S: number of visible sessions, Sₜ: number of those that contain t
+ * coverage(r)  Σ idf(t) over the terms t that r or a message within two of r contains  ÷  Σ idf(t) over those that any record contains
  * ```
  *
- * A session is identified by its scope and `source.session`. Turns are neighbours if their `source.sequence` differs by one or two. Only
- * turns in sight count, whatever the filter. Only the first 31 terms of a query count.
+ * A session is identified by its scope and `source.session`. Messages are neighbours if their `source.sequence` differs by one or two. Only
+ * visible messages count, whatever the filter. Only the first 31 terms of a query count.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
@@ -24,18 +24,18 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 const worthy = 5
 /** Lowest worth of a session that `SessionIndex.worthy` returns; it defines the worth. */
 const least = 0.05
-/** `reach`: largest distance of neighbouring turns. `steps`: turns to look at on each side, as several may have the same sequence. */
+/** `reach`: largest distance of neighbouring messages. `steps`: messages to look at on each side, as several may have the same sequence. */
 const reach = 2
 const steps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the turns. If `isTidy`, sorted by sequence, those without one last; else unsorted, and some may be removed. */
+  /** Doc ids of the messages. If `isTidy`, sorted by sequence, those without one last; else unsorted, and some may be removed. */
   turns: Array<number>
   isTidy: boolean
-  /** Cached `validAt` of the first and of the last turn. */
+  /** Cached `validAt` of the first and of the last message. */
   ends?: readonly [first: number, last: number] | undefined
-  /** Number of turns that are not removed. */
+  /** Number of messages that are not removed. */
   live: number
 }
 
@@ -45,11 +45,11 @@ export const noClues: Readonly<Signals> = {
   ...{ isQuestion: false, isFirstPerson: false, namesTime: false, validAt: 0, length: 0 }
 }
 
-/** The sessions of an index, and the turns of each. */
+/** The sessions of an index, and the messages of each. */
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** Sessions of each scope, and how many of them have turns that are not removed, by number of the scope. */
+  /** Sessions of each scope, and how many of them have messages that are not removed, by number of the scope. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
   /** Masks of the query's terms. The groups are sessions, numbered from 1. */
@@ -111,7 +111,9 @@ export class SessionIndex {
     this.masks.join(doc, 0)
   }
 
-  /** Begins with the query that the index has just matched: computes the rarity of its terms from the masks of the sessions. */
+  /**
+   * Prepares the signals for the query that the index has just matched: computes the rarity of its terms from the masks of the sessions.
+   */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const docs = index.scores.data.length
     if (this.#form.data.length < docs) this.#form.set(docs, 0)
@@ -128,7 +130,7 @@ export class SessionIndex {
     this.#rarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
   }
 
-  /** Returns the number of sessions that have a turn in sight. */
+  /** Returns the number of sessions that have a message visible to the viewer and not expired. */
   #seen(view: View, index: InvertedIndex): number {
     const isAlive = (doc: number) => index.until.data[doc]! > view.at
     let seen = 0
@@ -165,12 +167,15 @@ export class SessionIndex {
     return session
   }
 
-  /** Returns the doc ids of the turns of a session, sorted by sequence. */
+  /** Returns the doc ids of the messages of a session, sorted by sequence. */
   turnsOf(session: number): ReadonlyArray<number> {
     return this.#tidied(session).turns
   }
 
-  /** Calls `tell` for each turn within two of a doc id, with its distance, which is negative for earlier turns. */
+  /**
+   * Calls `tell` for each neighbour of a message, with the difference of their sequences, −2..2, negative for earlier messages. Looks at
+   * four messages on each side.
+   */
   around(doc: number, tell: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
     if (number < 0) return
@@ -192,8 +197,9 @@ export class SessionIndex {
   }
 
   /**
-   * Returns the five sessions that are worth most, best first. The worth of a session is its share of the query's terms, plus the closeness
-   * of its first or last turn to the times that the query names. Of equal sessions, the one with the later last turn comes first.
+   * Returns up to five sessions, those that are worth most and at least `least`, best first. The worth of a session is its share of the
+   * query's terms, weighted by rarity, plus the closeness of its first or last message to the times that the query names. Of equal
+   * sessions, the one whose last message is later comes first.
    */
   worthy(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
@@ -246,7 +252,7 @@ export class SessionIndex {
     return signals
   }
 
-  /** Sets the signals of a turn that come from its session and its neighbours. */
+  /** Sets the signals of a message that come from its session and its neighbours. */
   #look(doc: number, number: number, index: InvertedIndex): void {
     const signals = this.#signals
     const own = index.scores.data

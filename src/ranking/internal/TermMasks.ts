@@ -11,12 +11,12 @@ export class TermMasks {
   /** Number of the group, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Masks by group, as `gather` derives them. That of 0, no group, has all bits set, so that `gather` does not list it. */
+  /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `gather` does not list it. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** The first `#held` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
   #held = 0
-  /** Flags by term and group, for the first `#many` terms: 1 if a document of the group contains the term, as `mark` was told. */
+  /** Flags by term and group, for the first `#many` terms: 1 if a document of the group contains the term. `mark` sets them if `isMany`. */
   readonly #holders: Array<Uint8Array> = []
   #many = 0
   /** The highest number of a group. */
@@ -48,7 +48,7 @@ export class TermMasks {
     return mask
   }
 
-  /** The groups that contain a term, as a view that is valid until the next `gather`. */
+  /** The groups that contain at least one of the query's terms, as a view that is valid until the next `gather`. */
   get touched(): Int32Array {
     const touched = this.#touched.data
     if (this.#many === 0) return touched.subarray(0, this.#held)

@@ -28,8 +28,8 @@ export interface Side {
 }
 
 /**
- * The text and name from which the id of a row was derived: `signedId` of a purpose, a signature of `text` by the store's secret, and one
- * of `names`. Rows that the library keeps for itself, as those of threads, have such ids.
+ * The values from which the id of a row was derived: it is `signedId` of `purpose`, a signature of `text` by the store's secret, and one of
+ * `names`. Some rows that the library keeps for itself have such ids, for example those of threads.
  */
 export interface SignedName {
   readonly purpose: string
@@ -84,8 +84,8 @@ export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   })
 
 /**
- * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only, or if it redacts writes and `unredacted` is
- * not set.
+ * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only or has no rows of its own, or if it redacts
+ * writes and `unredacted` is not set.
  */
 export const targetOf = (
   to: Service,
@@ -192,8 +192,8 @@ export interface Sides {
 }
 
 /**
- * Returns the revisions to append to the target, oldest first. `conflict` if a revision of the target differs from that of the source, or
- * is newer.
+ * Returns the revisions to append to the target, oldest first. `Left` is a `conflict`: a revision of the target differs from that of the
+ * source, or the source lacks the newest revision of the target.
  */
 export const lackingOf = (
   { from, hasHistory, to }: Sides,

@@ -175,7 +175,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // set, since the standby is read only after it was found to be current
+          // `there` is set, since the standby is read only after it was found to be current
           once: {
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
             executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)

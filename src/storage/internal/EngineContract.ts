@@ -263,8 +263,9 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
   /**
-   * Returns the rows that compaction may erase, now or later: rows that expire, and tombstones that are not kept for ever. Of all tenants,
-   * ordered by `at`, tenant and id, starting after `after`, so that the next row tells when to compact again. Bound: `limit`.
+   * Returns the rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are not kept for ever.
+   * They are ordered by `at`, tenant and id, and start after `after`. The first one that is not due yet tells when to compact again. Bound:
+   * `limit`.
    */
   readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
   /**

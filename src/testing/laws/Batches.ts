@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a batch that closes a record and puts its correction makes list return the correction, and with an earlier asOf the old record",
+    "list returns the correction that a batch puts while it sets the old record's invalidAt, and with an earlier asOf the old record",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

@@ -145,20 +145,23 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a draft is not a duplicate of a closed, expired or forgotten record", (store) =>
-    Effect.gen(function*() {
-      const closed = yield* put(store, fact("Tea"))
-      yield* TestClock.adjust("1 second")
-      yield* store.update(ada, closed.id, { invalidAt: 1_000 })
-      const expiring = yield* put(store, fact("Tea", { expiresAt: 2_000 }))
-      yield* TestClock.adjust("1 second")
-      const forgotten = yield* put(store, fact("Tea"))
-      yield* store.forget(ada, [forgotten.id])
-      const [last] = yield* store.put(ada, [fact("Tea")])
-      assert.strictEqual(last?.outcome, "created")
-      assert.lengthOf(new Set([closed.id, expiring.id, forgotten.id, last?.record.id]), 4)
-      assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.record.id, last?.record.id)
-    })),
+  law(
+    "a draft is not a duplicate of a record that is expired, forgotten or no longer valid",
+    (store) =>
+      Effect.gen(function*() {
+        const closed = yield* put(store, fact("Tea"))
+        yield* TestClock.adjust("1 second")
+        yield* store.update(ada, closed.id, { invalidAt: 1_000 })
+        const expiring = yield* put(store, fact("Tea", { expiresAt: 2_000 }))
+        yield* TestClock.adjust("1 second")
+        const forgotten = yield* put(store, fact("Tea"))
+        yield* store.forget(ada, [forgotten.id])
+        const [last] = yield* store.put(ada, [fact("Tea")])
+        assert.strictEqual(last?.outcome, "created")
+        assert.lengthOf(new Set([closed.id, expiring.id, forgotten.id, last?.record.id]), 4)
+        assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.record.id, last?.record.id)
+      })
+  ),
 
   law(
     "a put of a duplicate returns the oldest live record with the same text, whether that record's id was generated or given",

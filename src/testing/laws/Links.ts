@@ -145,7 +145,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits targets that are invisible, closed, not yet valid or expired, and a [[wikilink]] then resolves to another match",
+    "links omits targets that are invisible, expired or not valid now, and a [[wikilink]] then resolves to another match",
     (store) =>
       Effect.gen(function*() {
         const his = { scope: { userId: "bob" } }
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits links that come from a record that is closed, not yet valid or expired",
+    "links omits links that come from a record that is expired or not valid now",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(2_000)

@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the weights of a query decide the order and minScore among records that match its text equally",
+    "the weights of a query decide the order of records that match its text equally, and which of them reach minScore",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -225,7 +225,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "a text keeps its first vector; once the last vector of a model is purged, vectors of other dimensions may be attached",
+    "a text keeps its first vector, and a model keeps its dimensions until its last vector is purged",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("green tea"))

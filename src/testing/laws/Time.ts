@@ -66,7 +66,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "asOf selects the records valid at that time, closed ones included: validAt is inclusive, invalidAt exclusive",
+    "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list and search omit a closed record unless `closed: true` is given; get returns it",
+    "list and search omit a record that is no longer valid unless `closed: true` is given; get returns it",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Lives in Bern"))
@@ -124,7 +124,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "expired, closed and invisible records do not use up the limit of list and search",
+    "expired, invisible and no longer valid records do not use up the limit of list and search",
     (store) =>
       Effect.gen(function*() {
         const crowd = Array.from(

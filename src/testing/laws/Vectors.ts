@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "in hybrid search the nearest record has the highest vector relevance, and scores are proportional to the cosine",
+    "the nearest record has the highest vector relevance in hybrid search, and scores are proportional to cosines",
     (store, vectors) =>
       Effect.gen(function*() {
         const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))

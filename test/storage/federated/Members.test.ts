@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("the capabilities are those that all writable stores share, and the tools those of all stores in order", () =>
+  it.scoped("the capabilities durable and shared need all writable stores, history needs all; the tools are those of all stores", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
@@ -254,7 +254,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "two fibers that attach stores under one name at once succeed in one case and fail in the other",
+    "only one of two fibers that attach stores under one name at once succeeds, and the other fails",
     mirrored,
     (_, federated) =>
       Effect.gen(function*() {

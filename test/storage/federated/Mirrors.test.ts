@@ -131,7 +131,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
     }))
 
   law(
-    "a change is emitted for an id that was that of a copy and is now that of a record",
+    "a change of a record is emitted even if its id was that of a copy before",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {

@@ -31,7 +31,7 @@ describe("RenameDetection between two scans of a vault", () => {
     assert.deepEqual(found(olds, [fresh("b/1.md", "same")]), {})
   })
 
-  it("equal content is preferred to similar content, and the most similar content to the rest", () => {
+  it("equal content is preferred to similar content, and more similar content to less similar content", () => {
     const text = words(0, 100)
     const near = `${words(0, 95)} ${words(500, 5)}`
     const far = `${words(0, 80)} ${words(600, 20)}`

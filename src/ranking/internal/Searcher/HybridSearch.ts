@@ -14,8 +14,8 @@ import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
- * Share of its cosine that a turn (a record of a session) lends to the turns directly before and after it: a turn's vector score is the
- * best of its own cosine and those lent to it.
+ * Share of its cosine that a message (a record of a session) lends to the messages directly before and after it. The vector score of a
+ * message is the best of its own cosine and those lent to it.
  */
 const lentShare = 0.8
 /** Number of the nearest records that lend their cosine; fixed, so that scores do not depend on the depth. */
@@ -107,7 +107,8 @@ export function* hybridSearch(
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
     count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
-    // a deeper round finds nothing above `minScore` if this one dropped matches; but it may find newer ones with the last cosine
+    // a round that dropped matches below `minScore` needs no deeper one. Otherwise a deeper round may find newer records whose cosine
+    // equals that of the last hit
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -139,7 +140,7 @@ export function* hybridSearch(
 const above = (floor: number, near: Near): Near =>
   floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
 
-/** Makes a function that returns the cosine lent to a record: the best cosine of the turns next to it, times `share`. */
+/** Makes a function that returns the cosine lent to a record: the best cosine of the messages next to it, times `share`. */
 const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
   for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {
@@ -198,7 +199,7 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // the rank is made of words only if there are no signals
+  // the rank consists of the words only if there are no other signals
   const known = signals === undefined ? { words: 1 } : ranker?.read().shares(signals, bestWords ?? 0)
   const shares = ranker === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)

@@ -130,7 +130,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // records behind the end of a store's page may come before these, so these go on the next page
+      // a page ends before the remaining records of its store, which may come before some records of the other pages; records after the
+      // first such end are therefore left for the next page
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -180,8 +181,8 @@ export const links = (
   })
 
 /**
- * Returns a function that finds the member that an id belongs to, for the `ids` that the members returned. Ids that the first member
- * returned belong to it.
+ * Returns a function that finds the member that an id belongs to, for the `ids` that the members returned. An id that the first member
+ * returned belongs to the first member.
  */
 const ownerIn = (
   members: StoreRegistry.Members,

@@ -238,9 +238,9 @@ interface Waiting {
 /** Approximate limits of a group: records, and characters of their files. More would hold the lock and block the event loop for long. */
 const maxRecords = 256
 const maxCharacters = 524_288
-/** Number of writers after which the lock is released for a moment, for other processes. A waiting process retries every 5 ms. */
+/** Number of writers after which the lock is released for other processes, which retry every 5 ms. It stays free for `yieldMillis`. */
 const maxWriters = 128
-/** Duration of this moment, in milliseconds. */
+/** Time in milliseconds for which the lock is then released. */
 const yieldMillis = 8
 
 /** Characters of planned files after which the leader yields to the event loop; each writer counts as another 4,096. */
@@ -268,7 +268,7 @@ export const makeWriters = (
     let idle: Deferred.Deferred<void> | undefined
     /** Whether a batch failed, so that the state must be made current before the next writer starts. */
     let isBehind = false
-    /** Number of writers since other processes last had a moment to take the lock. */
+    /** Number of writers since the lock was last released for other processes. */
     let writersServed = 0
     /** Done when the lock held now is released. */
     let unlocked: Deferred.Deferred<void> | undefined

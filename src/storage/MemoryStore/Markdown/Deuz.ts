@@ -143,7 +143,7 @@ const json = Schema.decodeUnknownEither(Schema.parseJson())
  * validated.
  */
 
-/** A vector backend that imports Deuz's vectors of a model when `follow` is first called for the model. */
+/** A vector backend that imports Deuz's vectors of a tenant and model when `follow` is first called for them. */
 export interface DeuzVectors extends VectorBackend {
   /** Returns the error of Deuz's vector file, if the file was needed and could not be read. */
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>

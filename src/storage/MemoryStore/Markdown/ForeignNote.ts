@@ -90,7 +90,8 @@ export const isDrovers = (place: Layout.RecordPath, matter: Matter): boolean =>
 
 /**
  * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. Fields without
- * a property get the value of `previous`. `Left` if neither the path nor the text states the tenant and scope.
+ * a property get the value of `previous`. `Left` if the name of a tenant or scope folder is a hash and the text does not state the id, or
+ * if a text by drover and its path state different ids.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -233,7 +234,10 @@ const payloadOf = (
   return fit === undefined ? { kind: "reference", data: {} } : { kind: known, data: fit }
 }
 
-/** Returns the summary: that of the text, else one that the record was given before, else the file's name. */
+/**
+ * Returns the summary: that of the text, else one that the record was given before, else one derived from the body if the file is named
+ * after an id, else the file's name.
+ */
 const named = (
   place: Layout.RecordPath,
   body: string,
@@ -256,8 +260,8 @@ const named = (
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /**
- * Returns the tags of the property, or `base` if there is no such property, and then the tags in the text. Leaves the property in `rest`,
- * for metadata, if one of its tags is invalid.
+ * Returns at most 32 tags: those of the property, or `base` if there is no such property, and then the tags in the text. Leaves the
+ * property in `rest`, for metadata, if one of its tags is invalid or there are more than 32.
  */
 const tagsOf = (
   rest: Map<string, unknown>,

@@ -41,7 +41,7 @@ export interface History {
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether a line exists and is undamaged. Cost: one read of the line. */
   readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and when it has been read. Earlier places are then invalid. */
+  /** Counter, incremented when a rewrite of the file is noticed, and when it has been read. Places read before are then invalid. */
   readonly generation: () => number
   /** Whether the file was rewritten and has not been read completely since; until the next `news` places are invalid. */
   readonly isReplaced: Io<boolean>
@@ -52,9 +52,9 @@ export interface History {
   readonly awaited: Map<string, number>
   /** Returns the number of the last batch. */
   readonly last: () => number
-  /** Returns the batches that may not have landed, oldest first. */
+  /** Returns the batches whose `.md` files may not be on disk yet, oldest first. */
   readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read; `None` while the files of a batch are unsynced. Cost: a read of 8 KiB, and one pass over the places. */
+  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB, one pass over the places. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
@@ -76,9 +76,9 @@ export interface History {
   readonly settle: Io<void>
   /** Whether an append failed and was not rolled back yet. */
   readonly isUnsettled: () => boolean
-  /** Marks all batches so far as landed: their files are synced. */
+  /** Notes in the history that the `.md` files of all batches so far are on disk. */
   readonly land: Io<void>
-  /** Overwrites these lines in place. Each must have landed, or be the only part of its batch. */
+  /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the whole of its batch. */
   readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
   /** Replaces the history by these revisions, each with its current file; those of a record oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
@@ -106,8 +106,8 @@ export const make = (fs: VaultFileSystem): History => {
   const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
-   * Batches to roll back, by offset. For a failed append of this process, with its bytes, and with the checksum of its first line, to
-   * detect that another process has written there. For an incomplete batch of a dead process, only its number.
+   * Batches to roll back, by offset. `bytes` and `checksum` (of the first line) are set for a failed append of this process, to detect that
+   * another process has written at that offset since. A batch left by a dead process has only its number.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
@@ -142,10 +142,7 @@ export const make = (fs: VaultFileSystem): History => {
     pending = []
   }
 
-  /**
-   * Parses lines that start at offset `end`. Applies the batches that count: complete ones, and of landed batches all parts that can be
-   * read.
-   */
+  /** Parses lines that start at offset `end`. Applies complete batches, and of a batch whose `.md` files are on disk all readable parts. */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
       const { at, landed: told, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
@@ -159,7 +156,7 @@ export const make = (fs: VaultFileSystem): History => {
       end += at
       const known = Math.max(landed, told)
       let open: Array<HistoryLine.Parsed> = []
-      /** Ends the current batch: it counts if it is complete or has landed. */
+      /** Ends the current batch: it counts if it is complete, or if its `.md` files are on disk. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
@@ -213,7 +210,7 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
-    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // concurrent readers read again
+    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // readers then read again
 
   /** Appends lines that state their offsets, and checks that they are there. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
@@ -251,7 +248,7 @@ export const make = (fs: VaultFileSystem): History => {
     yield* news(true)
     isTorn = false
     for (const [offset, { bytes, number }] of failed) {
-      // another process may have written after the part of our lines that was written
+      // the file may have a part of our lines, followed by those of another process
       const length = bytes === undefined
         ? 0
         : HistoryLine.common(bytes, yield* fs.bytesFrom(file, offset, bytes.length))
@@ -371,7 +368,7 @@ export const make = (fs: VaultFileSystem): History => {
     undo: (made) =>
       one(Effect.zipRight(
         settled,
-        // nothing is undone if the file was rewritten or the batch has landed, since then its files were written
+        // nothing is undone if the file was rewritten or the `.md` files are on disk
         Effect.suspend(() => {
           const { length, offset } = HistoryLine.spanOf(made.places)
           return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void
@@ -380,7 +377,7 @@ export const make = (fs: VaultFileSystem): History => {
     settle: one(settle),
     isUnsettled: () => isTorn || failed.size > 0,
     land: one(Effect.gen(function*() {
-      yield* settled // a failed append must not be marked as landed
+      yield* settled // a failed append must not count as written to the `.md` files
       if (pending.length === 0) return
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
       land(batch)

@@ -308,7 +308,7 @@ export interface HistoryIndex {
   readonly epoch: number
   /** Number of bytes covered. */
   readonly end: number
-  /** Number of the last batch. This batch and all earlier ones have landed. */
+  /** Number of the last batch. The `.md` files of this batch and all earlier ones are on disk. */
   readonly batch: number
   /** Number of bytes of lines whose revision is erased, replaced, or no longer kept. */
   readonly dead: number

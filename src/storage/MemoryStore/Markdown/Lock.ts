@@ -18,8 +18,8 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 /** The lock of a vault. */
 export interface Lock {
   /**
-   * Runs an effect while holding the lock. Waits for the lock while `isWanted` returns true (default: always). Fails with `unavailable`
-   * when the same holder, still alive, has kept the lock for twenty timeouts.
+   * Runs an effect while holding the lock. Waits for the lock while `isWanted` returns true (default: always). Fails with `unavailable` if
+   * `isWanted` returns false, or if the same holder, still alive, has kept the lock for twenty timeouts.
    */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
@@ -70,7 +70,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
         const aside = `${file}.${fs.own}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
-        // ends the holder's turn first, so that the holder, if it resumes, cannot overwrite files of the next holder
+        // ends the holder's turn (moves away its temporary files) first, so that the holder, if it resumes, cannot overwrite files of the
+        // next one
         yield* fs.end(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
           // the moved lock may be that of a process that was faster; it is put back, unless yet another process has created a lock
@@ -97,11 +98,12 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock was linked from the turn folder, so a process that steals the lock also ends this turn
+            // the lock was linked from this process's turn folder, so the folder existed, and a process that steals the lock also moves it
+            // away
             if (claim.value.isInTurn) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the turn began after the lock was created, so a thief may have missed it: the lock counts only if it is still there
+            // the turn folder is created after the lock, so a thief may have missed it: the lock counts only if it is still there
             const isKept = yield* Effect.zipRight(fs.begin, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
@@ -120,7 +122,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             yield* EventLoop.sleepLive(0) // lets a delayed heartbeat of a holder in this process run first
             yield* steal(seen)
           }
-          // tries again if it has just stolen a stale lock; gives up only on a holder that is alive
+          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept it for too long; a stale lock was just
+          // stolen, so this process tries again
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",

@@ -1,7 +1,7 @@
 /**
  * Detects notes (Markdown files by other authors) that were renamed or moved between two scans of the vault: a file that is gone, and a new
- * file that continues it. Only within one tenant and scope. A file that appears in another scope is a new note, because the old revisions
- * are visible only to viewers of the old scope.
+ * file that continues it. Compares only files of one tenant and scope. A file that appears in another scope is a new note, because the old
+ * revisions are visible only to viewers of the old scope.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"

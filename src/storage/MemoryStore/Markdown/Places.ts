@@ -7,30 +7,30 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
 
-/** The places of a history's revisions. The history adds and removes them as it reads and writes lines. */
+/** The locations of a history's revisions. The history adds and removes them as it reads and writes lines. */
 export interface Places {
-  /** Returns the places of a record's revisions, newest first, at most `revisionsKept`. */
+  /** Returns the locations of a record's revisions in the history file, newest first, at most `revisionsKept`. */
   readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
-  /** Returns the place of the newest revision whose `.md` file is at a path. */
+  /** Returns the location of the newest revision whose `.md` file is at a path. */
   readonly at: (path: string) => Place | undefined
-  /** Returns the place of the newest revision of every record of a tenant. */
+  /** Returns the location of the newest revision of every record of a tenant. */
   readonly newest: (tenant: string) => ReadonlyArray<Place>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Returns all places. Those of one record are adjacent, newest first. */
+  /** Returns all locations. Those of one record are adjacent, newest first. */
   readonly all: () => ReadonlyArray<Place>
-  /** Adds the revisions of a batch, and returns the earlier places of the records that the batch erased. */
+  /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
-  /** Adds a place of a revision that is earlier than the known ones of its record. */
+  /** Adds the location of a revision that is older than all known ones of its record. */
   readonly addEarlier: (place: Place) => void
-  /** Removes a place. If the record's previous revision has a path, `at` returns that revision again. */
+  /** Removes the location of a revision. If the record's previous revision has a path, `at` returns that revision again. */
   readonly remove: (place: Place) => void
   /** Number of bytes of lines that were added but are not in any list any more: erased, replaced, or beyond `revisionsKept`. */
   readonly dead: () => number
 }
 
-/** Makes an empty set of places. */
+/** Makes an index without revisions. */
 export const make = (): Places => {
   const records = new Map<string, LargeMap<MemoryId, ReadonlyArray<Place>>>()
   const paths = new LargeMap<string, Place>()

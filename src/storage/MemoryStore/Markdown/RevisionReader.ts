@@ -25,13 +25,19 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /** Reads the revisions of records. */
 export interface RevisionReader {
-  /** Reads a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone. */
+  /**
+   * Reads a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone; `None` if there
+   * is no readable revision.
+   */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
   /**
    * Reads at most `limit` revisions, newest first, the current one included. Leaves out a revision whose line in the history is damaged.
    */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
-  /** Returns the last revision of every record of the tenant that has no file, as tombstones. */
+  /**
+   * Returns the last revision of each of the tenant's records without a file, as a tombstone. Leaves out records whose file another process
+   * is about to write, or this process has yet to read.
+   */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
    * Returns the lifetimes of the tenant's records that expire, and of its tombstones. Reads from disk only records that have no file and
@@ -54,8 +60,8 @@ export const make = (history: History, state: VaultState, viewed: () => number):
     })
 
   /**
-   * Returns a record that has no file, as a tombstone, even if a person deleted the file. If the record's last line in the history is
-   * damaged, returns the revision before it.
+   * Returns a record that has no file, as a tombstone, even if a person deleted the file. The content is that of the newest revision whose
+   * line is undamaged, the revision number that of the last line.
    */
   const gone = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -116,7 +122,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // the record has no tombstone, so its file may be only unreachable: it is erased when it expires, but not as a forgotten record
+          // the file may be only unreachable, since there is no tombstone: the record is erased when it expires, but not as forgotten
           const row = Option.getOrUndefined(yield* gone(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }

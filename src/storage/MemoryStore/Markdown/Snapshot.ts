@@ -94,7 +94,7 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot; empty if there is none, its signature is invalid, or its kinds or way of reading notes differ. */
+/** Reads the snapshot; empty if there is none, or its signature, format, kinds or way of reading notes are not those of this vault. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)

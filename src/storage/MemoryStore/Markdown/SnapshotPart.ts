@@ -17,7 +17,7 @@ export const version = 5
 /** Versions that can be read: version 2 has entries as objects, version 3 a record as an object in an array. */
 export const versions = [2, 3, version] as const
 
-/** An entry, and the place of its newest revision if the history has it. */
+/** An entry, and the location of its newest revision in the history, if the history has it. */
 export interface Placed {
   readonly entry: Entry
   readonly place?: Place | undefined
@@ -41,7 +41,7 @@ type Row = readonly [
   dedupeKey: string | 0,
   /** Fields that most entries lack; 0 if all are missing. */
   rest: Rest | 0,
-  /** −1 if the history has no such place; the following fields are then 0. */
+  /** Offset of the newest revision's line in the history; −1 if it has none, and the following fields are then 0. */
   offset: number,
   before: string | null | 0,
   length: number,
@@ -263,7 +263,7 @@ export function* signed(key: string, bytes: Uint8Array): Steps<string> {
 
 const megabyte = 1_048_576
 
-/** A place of the history as a JSON array. Earlier releases did not store `times`. */
+/** The location of a revision in the history (`Place`) as a JSON array. Earlier releases did not store `times`. */
 export type Tuple = readonly [
   tenant: string,
   id: HistoryLine.Place["id"],
@@ -318,10 +318,10 @@ export const fromTuple = (
   }
 }
 
-/** The fields of a place that do not follow from its entry. */
+/** The fields of a `Place` (location of a revision in the history) that do not follow from its entry. */
 export type Beside = readonly [before: string | null, at: At]
 
-/** Finds the place of each entry's newest revision, and the places that belong to no entry. */
+/** Finds the location of each entry's newest revision in the history, and the places (locations) that belong to no entry. */
 export function* placed(
   entries: ReadonlyArray<Entry>,
   places: ReadonlyArray<Place>
@@ -353,7 +353,7 @@ export function* placed(
   return { placed, others }
 }
 
-/** Number of entries or places per step. */
+/** Number of entries or places that are processed per step. */
 const atATime = 256
 
 /** Whether a place agrees with an entry, so that the snapshot need not store the common fields twice. */
@@ -361,7 +361,7 @@ export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: 
   place.tenant === tenant && place.id === record.id && place.path === path && place.after === hash &&
   place.revision === record.revision && !place.forgotten && place.gone.length === 0
 
-/** Makes the place of a record's newest revision. It shares strings with the record, to save memory. */
+/** Makes the `Place` of a record's newest revision. Shares strings with the record, to save memory. */
 export const fromBeside = (
   { hash, path, row: { record: { id, revision } }, tenant }: Entry,
   [before, at]: Beside

@@ -110,7 +110,7 @@ export const open = (
     let isWritten = false
     /** Last batch whose files this process has written or found on disk. */
     let viewed = 0
-    /** Generation of the history with which all files were last scanned. */
+    /** Generation of the history at the last scan of all files. */
     let followed = 0
     /** Batches whose purged texts could not be overwritten yet. */
     const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
@@ -146,7 +146,7 @@ export const open = (
     /** Reads what other processes appended, and scans the files it names. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isFollowed() ? Effect.void : followedUp(locked))
-    /** Whether only this process has written anything since. */
+    /** Whether this process has already read the files of all batches, and scanned all files since the history was last rewritten. */
     const isFollowed = () =>
       history.generation() === followed && history.isThere() && awaited.size === 0 &&
       history.unlanded().every(({ number }) => number <= viewed)
@@ -180,7 +180,10 @@ export const open = (
           viewed = number
         }
       })
-    /** Whether a scan found a file with the content that the history states, or after its batch had landed, so that the scan is newer. */
+    /**
+     * Whether a scan found a file with the content that the history states. True also if the files of the batch were on disk before the
+     * scan: other content is then newer.
+     */
     const isAsTold = (path: string, unlanded: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
@@ -208,7 +211,7 @@ export const open = (
           yield* cleaned(batch)
         }), { discard: true })
     )
-    /** Rolls back the failed batches; until then, no batch may be marked as landed. */
+    /** Rolls back the failed batches. Until then, no batch may be marked as having its files on disk. */
     const takeBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : takenBack)
     const takenBack: Io<void> = Effect.gen(function*() {
       yield* history.settle
@@ -219,7 +222,7 @@ export const open = (
         failed.delete(batch)
       }
     })
-    /** Syncs the files of every batch that has not landed, and marks the batches as landed. Needs the lock. */
+    /** Syncs the files of the batches that may not be on disk yet, and notes in the history that they are. Needs the lock. */
     const land: Io<void> = Effect.flatMap(takeBackFailed, () => {
       const places = history.unlanded().flatMap((batch) => batch.places)
       if (places.length === 0) return history.settle

@@ -60,7 +60,7 @@ export interface VaultFileSystem {
   /**
    * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. `force:
    * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename; if it fails, nothing is replaced. `isFenced`
-   * puts the temporary file in this process's turn folder, so that the rename fails if another process has ended the turn.
+   * puts the temporary file in this process's turn folder, so that the rename fails if another process has moved the folder away.
    */
   readonly write: (
     path: string,
@@ -76,7 +76,7 @@ export interface VaultFileSystem {
   readonly own: string
   /** Starts the turn of this process as the writer: creates the turn folder, which fenced writes and removals need. */
   readonly begin: Io<void>
-  /** Ends the turn of another process. If that process is only suspended, its fenced writes and removals fail from then on. */
+  /** Removes the turn folder of another process. If that process is only suspended, its fenced writes and removals fail from then on. */
   readonly end: (own: string) => Io<void>
   /** Creates a file that only this process can have at the path; `None` if the path exists. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
@@ -262,7 +262,7 @@ export const make = (
       end: (other) => {
         const ended = `${turnOf(other)}.ended`
         const discard = io(fs.remove(at(ended), { recursive: true, force: true }), turnOf(other))
-        // removes what an earlier call left that ended halfway
+        // removes what an earlier call may have left when it was interrupted
         return Effect.zipRight(
           discard,
           Effect.flatMap(
@@ -282,7 +282,7 @@ export const make = (
         const [before, renamed] = isFenced
           ? [
             Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // a dead process with the same name may have left the file
-            // creates the target folder if it is missing. If the rename failed since the turn was ended, the second rename fails as well
+            // creates the target folder if it is missing. If the turn folder was moved away, the second rename fails as well
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
@@ -322,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // the rename fails although the file exists, if the turn was ended
+              // the rename fails although the file exists, if the turn folder was moved away
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),

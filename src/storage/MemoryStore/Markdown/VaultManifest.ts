@@ -216,7 +216,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder contains more than a process leaves that ended while it was creating the vault. */
+/** Whether the hidden folder contains other files than those that a process leaves if it ends while it creates the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),
@@ -314,7 +314,8 @@ const few = 4
 /**
  * Checks a key against the records. One valid signature proves it. If no signature is valid, a valid signature of the snapshot proves the
  * key. Otherwise only records whose files are unchanged since the library wrote them count, since a person may have edited the others. A
- * single such record disproves a key without a checksum, eight disprove a key whose checksum is valid.
+ * key whose checksum is valid is disproved by eight such records; a key without a checksum by a single one, or by a snapshot with an
+ * invalid signature.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -41,7 +41,7 @@ export interface WritePlan {
   readonly gone: ReadonlyArray<string>
   /** The text to write; `undefined` if no file is written. */
   readonly content: string | undefined
-  /** All of these files as they were before. */
+  /** The files to write or remove, as they were before the batch. */
   readonly before: ReadonlyArray<readonly [path: string, was: FileBefore]>
 }
 
@@ -66,7 +66,7 @@ export const changedSince = (
     return changed
   })
 
-/** Updates a plan whose files were rolled back since: takes their new status, except for files that a person has edited. */
+/** Updates a plan after its files were rolled back: sets the present status of each file, except of files that a person has edited. */
 export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =>
   Effect.map(
     Effect.forEach(plan.before, ([path, was]) =>
@@ -82,8 +82,8 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
   )
 
 /**
- * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed, with `corrupt` if the file is
- * damaged.
+ * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed. If the writes do not forget or
+ * purge the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than the record.
  */
 export const make = (
   { context, fs, heard, history, state }: Dependencies,
@@ -159,7 +159,7 @@ export const make = (
     const before: Array<WritePlan["before"][number]> = []
     for (const at of path === undefined ? paths : [path, ...gone]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
-      // a path that no file claims is free, as checked above
+      // no file is at a path outside of `paths`, as checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
       const content = isRead
         ? text.value.text
@@ -170,8 +170,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // a note that was only found has no line in the history, and its line may be damaged or lost in a compaction; the content of the file
-    // is then appended first
+    // the history has no line for a note that was never written or edited, and its line for another record may be damaged or lost in a
+    // compaction; in both cases the present content of the file is appended first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -242,7 +242,10 @@ interface Note {
   readonly isAuthors: boolean
 }
 
-/** Returns the note of a record; `undefined` if the file has a name of ours, or is one of Deuz. */
+/**
+ * Returns the note of a record. `undefined` if the vault does not read notes as whole records, or if the file of the record has a name that
+ * the library or Deuz chose.
+ */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
   tenant: string,
@@ -350,8 +353,8 @@ const isErasure = (history: History, { id, path, tenant }: Place): boolean =>
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Restores the files as they were before a batch, except files that were not written yet, or were changed since. `places` are the revisions
- * that the batch wrote; `before` files without a place were removed by it.
+ * Restores the files as they were before a batch, except files that the batch did not write or remove yet, or that were changed after it.
+ * `places` are the revisions of the batch. A file in `before` without a place was removed by the batch.
  */
 export const rollBack = (
   fs: VaultFileSystem,

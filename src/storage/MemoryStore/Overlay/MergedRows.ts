@@ -201,8 +201,8 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations that commit a row. None for a record that was created and forgotten in the branch, or that belongs to an
- * instruction file.
+ * Returns the mutations that commit a row. Returns no mutation if the record was created and forgotten in the branch, or if it belongs to
+ * an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, cut } = row
@@ -224,7 +224,10 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
   ]
 }
 
-/** Returns the provenance of a commit: the origin that all records share, else `pipeline`, and the worst of their trust values. */
+/**
+ * Returns the provenance of a commit, from the records that it creates or replaces as a whole, and those whose trust has changed: the
+ * origin that all of them share, else `pipeline`, and the worst of their trust values.
+ */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {
     const live = isInstructions(row) ? undefined : liveAt(row, now)

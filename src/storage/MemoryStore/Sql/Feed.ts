@@ -104,7 +104,10 @@ export const others = <A>(
         )))
   )
 
-/** The changes that a poll reads: those committed after the snapshot `after` and up to the snapshot `until`, starting behind `place`. */
+/**
+ * The changes that a poll reads: those committed after the snapshot `after` and up to the snapshot `until`, beginning after the position
+ * `place`.
+ */
 interface Look {
   readonly after: string
   readonly until: string

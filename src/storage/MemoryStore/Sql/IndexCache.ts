@@ -206,7 +206,9 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   const isOfNow = (versions: PartitionVersions): boolean => versions.history === history
 
-  /** Returns the versions of the visible partitions. Cached by `Sight`, so that all requests of one call use the same versions. */
+  /**
+   * Returns the versions of the visible partitions, and the database to read from. Cached by `Sight`, so that one call uses the same ones.
+   */
   const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
     Effect.gen(function*() {
       const known = looks.get(sight)

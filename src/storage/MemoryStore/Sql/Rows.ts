@@ -157,8 +157,9 @@ export const revisions = (query: Query, tenant: string, id: MemoryId, limit: num
 
 /** The rows that a batch depends on, read in one statement. */
 export interface Gathered {
-  /** The rows that a batch depends on. */
+  /** Fingerprint of the analyzer that made the stored index. */
   readonly analyzer: string
+  /** The rows with the ids of the batch, tombstones included. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /** Rows, other than tombstones, that have one of the dedupe keys. */
   readonly holders: ReadonlyArray<Stored>

@@ -92,7 +92,7 @@ const sizeOf = (mutation: MemoryMutation): number => {
   return 128 + (said.body?.length ?? 0) / 8 + Payload.sizeOf(said.data ?? null) + Payload.sizeOf(said.metadata ?? null)
 }
 
-/** Returns the key by which duplicates of a draft are found. None if it has an id, or its kind keeps duplicates. Cost: a hash. */
+/** Returns the hash by which duplicates of a draft are found; `undefined` for a draft with an id or a kind that keeps duplicates. */
 const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
@@ -131,7 +131,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** Id of the first put whose id a hidden record has. Decided as if the id were free, so that other errors come first. */
+  /** Id of the first put under the id of a hidden record. Decided as if the id were free, so that other errors come first. */
   let unusable: MemoryId | undefined
 
   const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)
@@ -316,7 +316,7 @@ export interface Dependencies {
   readonly entryOf: (stored: Stored) => Entry
 }
 
-/** Applies a batch in order, all or nothing, in one transaction. Generates other ids if records have them already. Yields if it is long. */
+/** Applies a batch in order, all or nothing. Replaces generated ids that are in use. Yields to the event loop if the batch is long. */
 export const apply = (
   { engine, entryOf, kinds, idGenerator, name }: Dependencies,
   op: string,

@@ -265,25 +265,27 @@ const vectorsOf = (
 }
 
 /**
- * The activity of a store: the number of calls, and the time of the next expiry.
- *
- * Periodic work waits for one of them instead of running by the clock alone. Without calls and without records that expire, it never runs.
- * After a long sleep of the machine or of a test's clock, it runs once for all missed hours.
+ * The activity of a store: the number of calls of its operations, and the time of the next expiry. Periodic work, such as compaction, waits
+ * until the store is called or a record expires. So it never runs if neither happens, and it runs only once after a long sleep of the
+ * machine or of a test's clock.
  */
 export interface Activity {
   /**
-   * Waits until the number of calls differs from `known`, and returns the number. Returns at once if it differs already. Calls of
-   * `compact`, `sign`, `changes` and `tenantsWith` are not counted.
+   * Waits until the number of calls of the store differs from `known`, and returns the number. Returns at once if it differs already. Calls
+   * of `compact`, `sign`, `changes` and `tenantsWith` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
   /** Earliest time at which a row may be erased, computed by the last compaction, in epoch milliseconds; `Infinity` if no row may be. */
   readonly nextExpiry: Effect.Effect<number>
 }
 
-/** Returns the number of calls made so far. */
+/** Returns the number of calls of the store so far. */
 export const calls = (activity: Activity): Effect.Effect<number> => activity.since(-1)
 
-/** Makes an activity that counts calls. Each run of `called` adds one. */
+/**
+ * Makes the activity of a store. Each run of the effect `called` counts one call of the store. `nextExpiry` returns the earliest time at
+ * which a row may be erased, in epoch milliseconds.
+ */
 export const makeActivity = (nextExpiry: () => number): Activity & { readonly called: Effect.Effect<void> } => {
   let count = 0
   let next: Deferred.Deferred<void> | undefined
@@ -306,8 +308,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities of several stores. Reads `all` at the start and again after each call of a store, so that a store that was added
- * is included from the next call on.
+ * Combines the activities of several stores into one, which counts the calls of all of them. Runs `all` at the start and again after each
+ * call, so that a store that was added is included from the next call on.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>

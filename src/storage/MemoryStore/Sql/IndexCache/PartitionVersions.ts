@@ -83,4 +83,4 @@ export const versionsOf = (
 }
 
 /** Returns the first id of a scope's key, which is the name of the scope's partition. */
-const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches any text, if only its empty start
+const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // never null, since the pattern also matches an empty text

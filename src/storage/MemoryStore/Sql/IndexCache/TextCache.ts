@@ -28,7 +28,7 @@ export class TextCache {
     this.#capacity = capacity
   }
 
-  /** Returns the record with the version that an index has of it; `undefined` if it is not cached. */
+  /** Returns a cached record; `undefined` if it is not cached. `version` is the version that the partition had when the row was written. */
   get(tenant: string, version: number, { id, scope }: Pick<MemoryRecord, "id" | "scope">): MemoryRecord | undefined {
     const key = keyOf(tenant, version, { id, scope })
     const entry = this.#entries.get(key)
