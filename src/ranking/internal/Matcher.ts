@@ -3,7 +3,6 @@
  * candidates, all by doc id. Needs only the `Outline` of a record, so the texts may be in memory (`MemoryIndex`) or in a database
  * (`OutlineIndex`).
  */
-import { LargeMap } from "../../domain/LargeMap.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
@@ -44,7 +43,7 @@ export interface Seen {
 
 /** Finds and ranks the records of one index. */
 export class Matcher<R extends Outline> {
-  readonly docs = new LargeMap<MemoryId, number>()
+  readonly docs = new Map<MemoryId, number>()
   index = new InvertedIndex()
   #records: Array<R | undefined> = []
   #timeline = new RecencyIndex()

@@ -154,7 +154,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
       } catch (cause) {
         done(cause)
       }
-    }).pipe(Effect.uninterruptible) // so that the file is not closed while a thread uses it
+    }).pipe(Effect.uninterruptible) // the file must not be closed while a thread uses it
 
   const fileOf = (path: string, opened: Opened, isAppending: boolean): OpenFile => {
     let position = 0
