@@ -4,7 +4,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { Listed, Remembered } from "../../src/cli/commands/Records.ts"
 import { Exported, Imported, Restored } from "../../src/cli/Formats.ts"
-import { answered, folder, root, run, stores, told } from "./Running.ts"
+import { answered, execute, file, folder, root, run, stores, told } from "./Running.ts"
 
 const fixture = (name: string) => path.join(root, "test/fixtures/transfer", name)
 
@@ -49,7 +49,45 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
     }))
 })
 
+describe("effect-memory export", () => {
+  it.scopedLive("keeps a symbolic link and writes the file that it names, and writes into a pipe and to stdout for -", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* filled(`vault:${path.join(cwd, ".memory")}`)
+      yield* told(["export", "file.jsonl"], { cwd })
+      const text = fs.readFileSync(path.join(cwd, "file.jsonl"), "utf8")
+      fs.writeFileSync(path.join(cwd, "file.jsonl"), "")
+      fs.symlinkSync("file.jsonl", path.join(cwd, "link.jsonl"))
+      yield* told(["export", "link.jsonl"], { cwd })
+      assert.isTrue(fs.lstatSync(path.join(cwd, "link.jsonl")).isSymbolicLink())
+      assert.strictEqual(fs.readFileSync(path.join(cwd, "file.jsonl"), "utf8"), text)
+      const script = `mkfifo pipe && (cat pipe > got & "${process.execPath}" "${file}" export pipe > said && wait)`
+      const { code, stderr } = yield* execute("sh", ["-c", script], { cwd })
+      assert.strictEqual(code, 0, stderr)
+      assert.isTrue(fs.lstatSync(path.join(cwd, "pipe")).isFIFO())
+      assert.strictEqual(fs.readFileSync(path.join(cwd, "got"), "utf8"), text)
+      assert.strictEqual(yield* told(["export", "-"], { cwd }), text)
+      assert.deepStrictEqual(fs.readdirSync(cwd).sort(), [".memory", "file.jsonl", "got", "link.jsonl", "pipe", "said"])
+    }))
+})
+
 describe("effect-memory import", () => {
+  it.scopedLive("reads a vault with its threads, or one tenant of it", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const [from, to, one] = [path.join(place, "from"), `sqlite:${path.join(place, "to.db")}`, path.join(place, "one")]
+      yield* filled(`vault:${from}`)
+      const chats = ["import", "--format", "chatgpt", fixture("chatgpt.json"), "--user", "ada", "--store", `vault:${from}`]
+      const { messages, threads } = yield* answered(Imported, chats)
+      yield* told(["remember", "Of another tenant.", "--tenant", "other", "--store", `vault:${from}`])
+      const args = ["import", "--format", "vault", from, "--store", to]
+      assert.deepInclude(yield* answered(Restored, args), { messages, threads, tombstones: 1, complete: true })
+      assert.strictEqual((yield* answered(Restored, args)).written, 0)
+      assert.strictEqual(yield* told(["export", "--store", to]), yield* told(["export", "--store", `vault:${from}`]))
+      const other = ["import", "--format", "vault", from, "--tenant", "other", "--store", `vault:${one}`]
+      assert.deepInclude(yield* answered(Restored, other), { records: 1, messages: 0 })
+    }))
+
   it.scopedLive("reads another system's memory once, into the given scope", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
