@@ -10,11 +10,12 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import { type Draft, maxBody, maxTags, Summary, Tag } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
-import { Message } from "../domain/Message.ts"
+import { Message, sanitize } from "../domain/Message.ts"
 import * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as ThreadReads from "../harness/Threads/ThreadReads.ts"
@@ -195,6 +196,12 @@ export const apply = Effect.fn("Foreign.apply")(
         }
         const rows = yield* ThreadRows.of(store, viewer)
         const { length } = yield* ThreadReads.messages(rows, name, { limit: 1 })
+        const common = Math.min(length, messages.length)
+        const { items: [last] } = yield* ThreadReads.messages(rows, name, { from: Math.max(0, common - 1), limit: 1 })
+        const due = messages[common - 1]
+        if (last !== undefined && due !== undefined && saidIn(last) !== saidIn(due)) {
+          return skipped.add("there is a thread of this name with other messages", place)
+        }
         report.threads++
         for (let at = length; at < messages.length; at += batch) {
           const some = messages.slice(at, at + batch)
@@ -216,6 +223,12 @@ export const apply = Effect.fn("Foreign.apply")(
     return { ...report, skipped: skipped.all() }
   }
 )
+
+/** Returns a text by which two messages can be compared. */
+const saidIn = (message: Message): string => {
+  const { at, content, id, role } = sanitize(message)
+  return canonicalJson([role, content, id ?? null, at ?? null])
+}
 
 /** Reasons of errors for which a record is skipped; any other error ends the import. */
 const refusals: ReadonlySet<string> = new Set([

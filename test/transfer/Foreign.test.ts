@@ -206,6 +206,25 @@ describe("importing a file", () => {
       }
     }))
 
+  it.scoped("importing a conversation again that has another branch now keeps its thread, and reports it; a longer one adds to it", () =>
+    Effect.gen(function*() {
+      const store = yield* memory
+      const chat = (...texts: ReadonlyArray<string>) =>
+        Either.getOrThrow(Conversations.decodeClaude(
+          JSON.stringify([{ uuid: "c", chat_messages: texts.map((text) => ({ sender: "human", text })) }]),
+          adas
+        ))
+      assert.strictEqual((yield* Foreign.apply(store, ada, chat("a", "b"))).messages, 2)
+      assert.strictEqual((yield* Foreign.apply(store, ada, chat("a", "b", "c"))).messages, 1)
+      const report = yield* Foreign.apply(store, ada, chat("a", "x", "y", "z"))
+      assert.deepStrictEqual([report.threads, report.messages], [0, 0])
+      assert.deepStrictEqual(reasons(report), { "there is a thread of this name with other messages": 1 })
+      const given = Layer.succeed(MemoryStore.MemoryStore, store)
+      const threads = yield* at(Layer.provide(Threads.layer, given), Threads.Threads)
+      const { items } = yield* threads.messages(ada, "claude:c")
+      assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
+    }))
+
   it.scoped("importing a file of a folder makes records named after its files, with tags, kinds and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
