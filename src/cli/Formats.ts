@@ -12,7 +12,7 @@ import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 import * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
-import type { Decoder, File, FolderDecoder } from "../transfer/Foreign.ts"
+import type { Decoder, File, FolderDecoder, Item } from "../transfer/Foreign.ts"
 import type { Counts } from "../transfer/MemoryJsonl.ts"
 import { Skipped } from "../transfer/Skipped.ts"
 import { type Failure, print, type Services, type Shared } from "./Command.ts"
@@ -266,28 +266,42 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
   foreign(name, summary, (root) =>
     Effect.gen(function*() {
       const decode = yield* Effect.promise(load)
-      const files = yield* filesOf(root)
-      return (context) => Either.right(decode(files, context))
+      const { files, left } = yield* filesOf(root)
+      return (context) => Either.right([...decode(files, context), ...left])
     }))
 
-/** Lists the files of a folder in the order of their paths; reads the text of Markdown files only. */
+/**
+ * Lists the files of a folder in the order of their paths; reads the text of Markdown files only. Links to folders are not followed. What
+ * cannot be read is left, and reported.
+ */
 const filesOf = (root: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const names = yield* Effect.mapError(fs.readDirectory(root, { recursive: true }), () => unreadable(root))
     const base = yield* Effect.mapError(fs.realPath(root), () => unreadable(root))
     const files: Array<File> = []
-    for (const name of names.toSorted()) {
-      const at = path.join(root, name)
-      const real = yield* Effect.orElseSucceed(fs.realPath(at), () => "")
-      if (!real.startsWith(base + path.sep)) continue // skips links that lead out of the folder
-      const { type } = yield* Effect.mapError(fs.stat(at), () => unreadable(at))
-      if (type !== "File") continue
-      const text = /\.md$/i.test(name) ? yield* Effect.mapError(fs.readFileString(at), () => unreadable(at)) : ""
-      files.push({ path: name.split(path.sep).join("/"), text })
+    const left: Array<Item> = []
+    const skip = (reason: string, place: string) => void left.push({ _tag: "Skip", reason, place })
+    const take = (place: string, folders: Array<string>) =>
+      Effect.gen(function*() {
+        const at = path.join(base, place)
+        const real = yield* fs.realPath(at)
+        const { type } = yield* fs.stat(at)
+        if (real !== at && type === "Directory") return skip("a link to a folder", place)
+        if (real !== at && !real.startsWith(path.join(base, path.sep))) return skip("a link out of the folder", place)
+        if (type === "Directory") folders.push(place)
+        else if (type !== "File") skip("neither a file nor a folder", place)
+        else files.push({ path: place, text: /\.md$/i.test(place) ? yield* fs.readFileString(at) : "" })
+      }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", place))))
+    const folders = [""]
+    for (const folder of folders) { // grows as folders are found
+      const listed = yield* Effect.either(fs.readDirectory(path.join(base, folder)))
+      if (Either.isRight(listed)) {
+        for (const name of listed.right) yield* take(folder === "" ? name : `${folder}/${name}`, folders)
+      } else if (folder === "") return yield* unreadable(root)
+      else skip("a folder that cannot be read", folder)
     }
-    return files
+    return { files: files.sort((a, b) => a.path < b.path ? -1 : 1), left }
   })
 
 /** Imports a folder that the vault can open, such as one of drover or deuz; threads and messages of an outbox included. */

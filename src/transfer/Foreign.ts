@@ -29,7 +29,13 @@ import * as Skipped from "./Skipped.ts"
 
 /** An item that a decoder finds: a record, the messages of a conversation, or something that it cannot import. */
 export type Item =
-  | { readonly _tag: "Draft"; readonly place: string; readonly draft: Draft & { readonly id: MemoryId.MemoryId } }
+  | {
+    readonly _tag: "Draft"
+    readonly place: string
+    readonly draft: Draft & { readonly id: MemoryId.MemoryId }
+    /** Parts of the record that cannot be imported, as reasons. */
+    readonly lost?: ReadonlyArray<string>
+  }
   | {
     readonly _tag: "Thread"
     readonly place: string
@@ -75,7 +81,9 @@ export const record = (
   { id, reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
 ): Item => {
-  const legal = Array.from(new Set(tags.flatMap((tag) => Schema.is(Tag)(tag) && !isReserved(tag) ? [tag] : [])))
+  const all = Array.from(new Set(tags))
+  const legal = all.filter((tag) => Schema.is(Tag)(tag) && !isReserved(tag)).slice(0, maxTags)
+  const lost = Array.from({ length: all.length - legal.length }, () => "a tag that a record cannot have")
   const title = summary?.replace(/\s+/g, " ").trim()
   return {
     _tag: "Draft",
@@ -86,10 +94,11 @@ export const record = (
       body: fields.body,
       id: id ?? MemoryId.foreign(system, reference),
       scope: scope ?? context.scope,
-      tags: legal.slice(0, maxTags),
+      tags: legal,
       ...(Schema.is(Summary)(title) && { summary: title }),
       source: { reference: reference.slice(0, 1_024).toWellFormed() }
-    }
+    },
+    ...(lost.length > 0 && { lost })
   }
 }
 
@@ -215,6 +224,7 @@ export const apply = Effect.fn("Foreign.apply")(
       yield* putNew(some.flatMap((item) => item._tag === "Draft" ? [item] : []))
       for (const item of some) {
         if (item._tag === "Skip") skipped.add(item.reason, item.place)
+        if (item._tag === "Draft") for (const reason of item.lost ?? []) skipped.add(reason, item.place)
         if (item._tag === "Thread") yield* append(item)
       }
       yield* options.onProgress?.(Math.min(items.length, at + batch)) ?? Effect.void

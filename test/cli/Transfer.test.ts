@@ -110,6 +110,32 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
+  it.scopedLive("reads a folder with links, pipes and unreadable files, and reports those", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const notes = path.join(place, "notes")
+      fs.mkdirSync(path.join(notes, "sub"), { recursive: true })
+      fs.writeFileSync(path.join(notes, "tea.md"), `---\ntags: [drink, instructions, ${"x".repeat(300)}]\n---\nGreen.\n`)
+      fs.writeFileSync(path.join(notes, "sub/cake.md"), "Plum.\n")
+      fs.writeFileSync(path.join(place, "secret.md"), "Of another folder.\n")
+      fs.symlinkSync("../secret.md", path.join(notes, "out.md"))
+      fs.symlinkSync("nowhere.md", path.join(notes, "dangling.md"))
+      fs.symlinkSync("..", path.join(notes, "sub/loop"))
+      yield* execute("mkfifo", [path.join(notes, "pipe.md")])
+      const store = `vault:${path.join(place, "memory")}`
+      const args = ["import", "--format", "obsidian", notes, "--store", store]
+      const { created, skipped } = yield* answered(Imported, args)
+      assert.strictEqual(created, 2)
+      assert.deepStrictEqual(skipped.map(({ count, examples, reason }) => [reason, count, examples[0]]), [
+        ["a tag that a record cannot have", 2, "tea.md"],
+        ["a file that cannot be read", 1, "dangling.md"],
+        ["a link out of the folder", 1, "out.md"],
+        ["a link to a folder", 1, "sub/loop"],
+        ["neither a file nor a folder", 1, "pipe.md"]
+      ])
+      assert.deepInclude(yield* answered(Imported, args), { created: 0, present: 2 })
+    }))
+
   it.scopedLive("fails without effect for a missing file, another format and a file that it cannot read", () =>
     Effect.gen(function*() {
       const place = yield* folder
