@@ -250,14 +250,13 @@ const file = (name: string, summary: string, load: () => Promise<Decoder>): Form
       const screen = yield* Screen
       const fs = yield* FileSystem.FileSystem
       const decode = yield* Effect.promise(load)
+      const tooLong = CommandError.make("refused", `${safeLine(path)} is longer than ${number(longestFile)} bytes`)
       if (path === "-") {
-        const text = yield* screen.input
+        const text = yield* Effect.mapError(screen.input(longestFile), () => tooLong)
         return (context: Parameters<Decoder>[1]) => decode(text, context)
       }
       const { size } = yield* Effect.mapError(fs.stat(path), () => unreadable(path))
-      if (size > longestFile) {
-        return yield* CommandError.make("refused", `${safeLine(path)} is longer than ${number(longestFile)} bytes`)
-      }
+      if (size > longestFile) return yield* tooLong
       const text = yield* Effect.mapError(fs.readFileString(path), () => unreadable(path))
       return (context) => decode(text, context)
     }))

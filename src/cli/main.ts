@@ -37,11 +37,21 @@ const write = (stream: NodeJS.WriteStream) => (text: string): Effect.Effect<void
     stream.write(text, (error) => resume(error ? Effect.interrupt : Effect.void))
   })
 
-const input = Effect.promise(async () => {
-  const chunks: Array<Buffer> = []
-  for await (const chunk of process.stdin) chunks.push(chunk)
-  return Buffer.concat(chunks).toString("utf8")
-})
+const inputBytes = Stream.suspend(() =>
+  Stream.orDie(Stream.fromAsyncIterable<Uint8Array, unknown>(process.stdin, (error) => error))
+)
+
+const input = (longest: number) =>
+  Effect.suspend(() => {
+    const chunks: Array<Uint8Array> = []
+    let length = 0
+    const take = (chunk: Uint8Array) => {
+      chunks.push(chunk)
+      length += chunk.length
+      return length > longest ? Effect.fail("too long" as const) : Effect.void
+    }
+    return Effect.map(Stream.runForEach(inputBytes, take), () => Buffer.concat(chunks).toString("utf8"))
+  })
 
 const isColoured = process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb"
 const err = write(process.stderr)
@@ -50,9 +60,7 @@ const screen: Screen.Service = {
   out: write(process.stdout),
   err,
   input,
-  inputBytes: Stream.suspend(() =>
-    Stream.orDie(Stream.fromAsyncIterable<Uint8Array, unknown>(process.stdin, (error) => error))
-  ),
+  inputBytes,
   ask: (question) =>
     Effect.flatMap(Terminal.Terminal, (terminal) => Effect.zipRight(err(question), terminal.readLine)).pipe(
       Effect.map((answer) => /^y(?:es)?$/i.test(answer.trim())),

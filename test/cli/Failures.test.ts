@@ -97,6 +97,17 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
+  it.scopedLive("is 4 if stdin is longer than what can be read into memory, and it is not read to its end", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      for (const line of ["remember -", "import --format mem0 -"]) {
+        const command = `head -c 100G /dev/zero | "${process.execPath}" "${file}" ${line}`
+        const { code, stderr } = yield* execute("sh", ["-c", command], { cwd })
+        assert.strictEqual(code, 4, stderr)
+        assert.match(stderr, /^effect-memory: .*is longer than [\d,]+ bytes\n$/)
+      }
+    }))
+
   it.scopedLive("is 5 if the store does not exist, cannot be reached or is none; reading creates no store", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
