@@ -3,7 +3,8 @@
  *
  * Laws:
  * - Record ids are derived from the system's name and its own ids: a repeated import changes nothing, and resumes an interrupted one.
- * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread gets the messages that it lacks.
+ * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread gets the messages that it lacks; one
+ *   with other messages stays as it is, and is counted.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"

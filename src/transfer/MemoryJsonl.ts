@@ -5,7 +5,8 @@
  * Laws:
  * - If a file is read into an empty store and exported again, the new file is the same, byte for byte.
  * - Reading a file again changes nothing. An interrupted read is resumed by running it again, and ends in the same state.
- * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported.
+ * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. So is a thread
+ *   if the store has a thread of this name with other messages.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
  * - Memory use is bounded by the longest line and the size of a batch, whatever the length of the file.
  */
