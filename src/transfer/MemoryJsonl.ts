@@ -203,7 +203,8 @@ const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | und
   if ("record" in value) seen.records++
   else seen.messages += value.thread.messages.length
   const { tenant } = "record" in value ? value.record : value.thread
-  if (options.tenants !== undefined && !options.tenants.includes(tenant)) return skip("another tenant")
+  const isWanted = options.tenants?.some((wanted) => wanted.normalize("NFC") === tenant.normalize("NFC")) ?? true
+  if (!isWanted) return skip("another tenant")
   const size = line.text.length
   if ("thread" in value) return { _tag: "Thread", place, line: value.thread, size }
   const entry = recordEntry(value.record)
