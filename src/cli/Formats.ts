@@ -265,8 +265,8 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
   foreign(name, summary, (root) =>
     Effect.gen(function*() {
       const decode = yield* Effect.promise(load)
-      const { files, left } = yield* filesOf(root)
-      return (context) => Either.right([...decode(files, context), ...left])
+      const { files, left, name } = yield* filesOf(root)
+      return (context) => Either.right([...decode(files, { ...context, folder: name }), ...left])
     }))
 
 /**
@@ -300,7 +300,7 @@ const filesOf = (root: string) =>
       } else if (folder === "") return yield* unreadable(root)
       else skip("a folder that cannot be read", folder)
     }
-    return { files: files.sort((a, b) => a.path < b.path ? -1 : 1), left }
+    return { files: files.sort((a, b) => a.path < b.path ? -1 : 1), left, name: path.basename(base) }
   })
 
 /** Imports a folder that the vault can open, such as one of drover or deuz; threads and messages of an outbox included. */

@@ -71,7 +71,7 @@ export const generate = (
 /** Parses the lines of a file. Fails with `invalid_draft`, which gives the numbers of the invalid lines and quotes none. */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const lines = text.split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
+    const lines = text.replace(/^\ufeff/, "").split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
       line !== "" && !line.startsWith("#")
     )
     const [issues, entries] = yield* Effect.partition(lines, ([line, n]) =>

@@ -51,6 +51,8 @@ export interface Context {
   readonly scope: MemoryScope
   /** Whether `scope` replaces the ids that the file names. Default false. */
   readonly overrules?: boolean | undefined
+  /** Name of the folder that is read, if it is one. */
+  readonly folder?: string | undefined
 }
 
 /** A file of a folder; its path is relative, with `/`. */

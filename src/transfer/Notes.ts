@@ -29,10 +29,12 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind, any other file a `reference`. `MEMORY.md`, an index of the other files, is skipped.
+ * that kind, any other file a `reference`. `MEMORY.md`, an index of the other files, is skipped. The folder is the one that contains
+ * `memory`, or `memory` itself; both give the same records.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
-  files.flatMap((file): ReadonlyArray<Item> => {
+  files.flatMap(({ path, text }): ReadonlyArray<Item> => {
+    const file = { path: context.folder === "memory" ? `memory/${path}` : path, text }
     if (!/\.md$/i.test(file.path)) return []
     if (/(?:^|\/)MEMORY\.md$/.test(file.path)) return [skip("an index of other files", file.path)]
     const isInstructions = /(?:^|\/)CLAUDE(?:\.local)?\.md$/.test(file.path)

@@ -110,6 +110,15 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
+  it.scopedLive("reads the memory folder of Claude Code, or the folder that contains it, as the same records", () =>
+    Effect.gen(function*() {
+      const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
+      const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])
+      assert.isAbove(inner.created, 0)
+      const outer = yield* answered(Imported, [...args, fixture("claude-code")])
+      assert.strictEqual(outer.present, inner.created)
+    }))
+
   it.scopedLive("reads a folder with links, pipes and unreadable files, and reports those", () =>
     Effect.gen(function*() {
       const place = yield* folder
