@@ -116,7 +116,14 @@ const limitsBeside = (text: string, ast: AST.AST): string => {
   return limits.length === 0 ? "" : ` (${limits.join(", ")})`
 }
 
-const limitNames: ReadonlySet<string> = new Set(["minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"])
+const limitNames: ReadonlySet<string> = new Set([
+  "minLength",
+  "maxLength",
+  "minItems",
+  "maxItems",
+  "minimum",
+  "maximum"
+])
 
 /**
  * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` if an id or a scope is invalid, else

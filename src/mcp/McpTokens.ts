@@ -71,9 +71,9 @@ export const generate = (
 /** Parses the lines of a file. Fails with `invalid_draft`, which gives the numbers of the invalid lines and quotes none. */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const lines = text.replace(/^\ufeff/, "").split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
-      line !== "" && !line.startsWith("#")
-    )
+    const lines = text.replace(/^\ufeff/, "").split("\n").map((line, n) => [line.trim(), n + 1] as const).filter((
+      [line]
+    ) => line !== "" && !line.startsWith("#"))
     const [issues, entries] = yield* Effect.partition(lines, ([line, n]) =>
       Effect.gen(function*() {
         const { name, sha256: hash, viewer } = yield* Effect.mapError(decode(line), (error) =>

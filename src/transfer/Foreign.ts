@@ -227,7 +227,7 @@ export const apply = Effect.fn("Foreign.apply")(
       yield* putNew(some.flatMap((item) => item._tag === "Draft" ? [item] : []))
       for (const item of some) {
         if (item._tag === "Skip") skipped.add(item.reason, item.place)
-        if (item._tag === "Draft") for (const reason of item.lost ?? []) skipped.add(reason, item.place)
+        if (item._tag === "Draft") { for (const reason of item.lost ?? []) skipped.add(reason, item.place) }
         if (item._tag === "Thread") yield* append(item)
       }
       yield* options.onProgress?.(Math.min(items.length, at + batch)) ?? Effect.void

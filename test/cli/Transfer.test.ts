@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { Copied } from "../../src/cli/commands/Copy.ts"
 import { Listed, Remembered } from "../../src/cli/commands/Records.ts"
 import { Exported, Imported, Restored } from "../../src/cli/Formats.ts"
 import { answered, execute, file, folder, root, run, stores, told } from "./Running.ts"
@@ -71,13 +72,43 @@ describe("effect-memory export", () => {
     }))
 })
 
+describe("effect-memory copy", () => {
+  it.scopedLive("into a vault reports that use counts are left out, which a vault keeps for its process only", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const [file, db] = [path.join(place, "file.jsonl"), ["--store", `sqlite:${path.join(place, "memory.db")}`]]
+      yield* told(["remember", "Drinks tea.", ...db])
+      yield* told(["export", file, ...db])
+      const used = fs.readFileSync(file, "utf8").replace(
+        "\"tenant\":\"default\"}",
+        "\"tenant\":\"default\",\"uses\":{\"count\":3}}"
+      )
+      fs.writeFileSync(file, used)
+      yield* told(["import", file, ...db])
+      assert.strictEqual(yield* told(["export", ...db]), used)
+      for (const [to, omitted] of [["vault:copy", ["uses"]], ["sqlite:copy.db", []]] as const) {
+        const report = yield* answered(Copied, ["copy", to, ...db], { cwd: place })
+        assert.deepStrictEqual([report.uses, report.omitted], [1, omitted])
+      }
+    }))
+})
+
 describe("effect-memory import", () => {
   it.scopedLive("reads a vault with its threads, or one tenant of it", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [from, to, one] = [path.join(place, "from"), `sqlite:${path.join(place, "to.db")}`, path.join(place, "one")]
       yield* filled(`vault:${from}`)
-      const chats = ["import", "--format", "chatgpt", fixture("chatgpt.json"), "--user", "ada", "--store", `vault:${from}`]
+      const chats = [
+        "import",
+        "--format",
+        "chatgpt",
+        fixture("chatgpt.json"),
+        "--user",
+        "ada",
+        "--store",
+        `vault:${from}`
+      ]
       const { messages, threads } = yield* answered(Imported, chats)
       yield* told(["remember", "Of another tenant.", "--tenant", "other", "--store", `vault:${from}`])
       const args = ["import", "--format", "vault", from, "--store", to]
@@ -124,7 +155,10 @@ describe("effect-memory import", () => {
       const place = yield* folder
       const notes = path.join(place, "notes")
       fs.mkdirSync(path.join(notes, "sub"), { recursive: true })
-      fs.writeFileSync(path.join(notes, "tea.md"), `---\ntags: [drink, instructions, ${"x".repeat(300)}]\n---\nGreen.\n`)
+      fs.writeFileSync(
+        path.join(notes, "tea.md"),
+        `---\ntags: [drink, instructions, ${"x".repeat(300)}]\n---\nGreen.\n`
+      )
       fs.writeFileSync(path.join(notes, "sub/cake.md"), "Plum.\n")
       fs.writeFileSync(path.join(place, "secret.md"), "Of another folder.\n")
       fs.symlinkSync("../secret.md", path.join(notes, "out.md"))

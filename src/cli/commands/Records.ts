@@ -62,7 +62,9 @@ export const remember = make({
       const screen = yield* Screen
       const isPiped = args.length === 0 || args.length === 1 && args[0] === "-"
       if (args.length === 0 && screen.canAsk) return yield* CommandError.make("usage", "remember: expected a text")
-      const body = isPiped ? (yield* Effect.mapError(screen.input(longestInput), () => tooLong)).trimEnd() : args.join(" ")
+      const body = isPiped
+        ? (yield* Effect.mapError(screen.input(longestInput), () => tooLong)).trimEnd()
+        : args.join(" ")
       if (body.trim() === "") return yield* CommandError.make("refused", "remember: the text is empty")
       const id = Option.isSome(options.id) ? { id: yield* idOf(options.id.value) } : {}
       const store = yield* MemoryStore
