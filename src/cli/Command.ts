@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // as a store writes it, since some commands read the rows of a tenant without a viewer
+    // a store writes names in this form, and some commands read the rows of a tenant without a viewer
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"

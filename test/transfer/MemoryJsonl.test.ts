@@ -197,7 +197,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file does not mix the messages of a thread with those of another thread of that name, and reports it", () =>
+  it.scoped("a MemoryJsonl file adds no message to another thread of the same name, and reports it", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       const said = (text: string, count: number) => Array.from({ length: count }, (_, n) => user(`${text} ${n}`))
