@@ -135,7 +135,7 @@ describe("the exit code of effect-memory", () => {
         "sqlite:text.db"
       ], { cwd })
       fs.writeFileSync(path.join(cwd, "file"), "")
-      yield* fails(5, /vault:file cannot be opened/, ["list", "--store", "vault:file"], { cwd })
+      yield* fails(5, /vault:file cannot be opened: the folder: EEXIST\n/, ["list", "--store", "vault:file"], { cwd })
     }))
 
   it.scopedLive("is 5 if a server cannot be reached, and its password is never printed", () =>
