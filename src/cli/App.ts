@@ -48,7 +48,7 @@ export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.Exi
     Effect.as(CommandError.exitCodes.done),
     Effect.catchAll((error) => Effect.as(report(error, args.includes("--json")), CommandError.codeOf(error))),
     Effect.catchAllCause((cause) =>
-      Cause.isInterrupted(cause)
+      Cause.isInterruptedOnly(cause)
         ? Effect.failCause(cause)
         : Effect.as(defect(cause), CommandError.exitCodes.failed)
     )

@@ -30,7 +30,7 @@ export type Services = Screen.Screen | FileSystem | Path | Terminal
 export interface Shared {
   readonly store: StoreAddress.StoreAddress
   readonly viewer: Viewer.Viewer
-  /** The tenant, if `--tenant` was given. */
+  /** The tenant in Unicode form NFC, if `--tenant` was given. */
   readonly tenant: Option.Option<string>
   readonly json: boolean
 }
@@ -196,7 +196,9 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
       () => screen.env("EFFECT_MEMORY_STORE") ?? StoreAddress.fallback
     )
     const store = yield* StoreAddress.parse(given)
-    const { agent, reach, run, session, tenant, user } = values
+    const { agent, reach, run, session, user } = values
+    // a store writes names in this form, and some commands read the rows of a tenant without a viewer
+    const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"
       ? yield* Object.keys(ids).length === 0

@@ -11,14 +11,14 @@ import type * as Scope from "effect/Scope"
 import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 import * as Viewer from "../domain/Viewer.ts"
-import * as Copy from "../storage/Copy.ts"
 import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
-import type { Decoder, File, FolderDecoder } from "../transfer/Foreign.ts"
+import type { Decoder, File, FolderDecoder, Item } from "../transfer/Foreign.ts"
 import type { Counts } from "../transfer/MemoryJsonl.ts"
 import { Skipped } from "../transfer/Skipped.ts"
 import { type Failure, print, type Services, type Shared } from "./Command.ts"
 import * as CommandError from "./CommandError.ts"
 import * as Progress from "./Progress.ts"
+import * as Rows from "./Rows.ts"
 import { counted, number, safeLine, Screen } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
@@ -43,7 +43,7 @@ export interface Format {
   readonly summary: string
   /** Reads a file or folder into the store; the path `-` is stdin. */
   readonly read: (job: Reading) => Run
-  /** Writes the store. Absent if the format can only be read. */
+  /** Writes the store. Absent if the format can only be read. The path `-` is stdout. */
   readonly write?: ((job: Writing) => Run) | undefined
 }
 
@@ -83,6 +83,9 @@ const unreadable = (path: string) =>
 const open = (shared: Shared, options: StoreAddress.OpenOptions) =>
   Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store, options))), Context.get(MemoryStore))
 
+/** Returns the option for the tenant that is named, if one is. */
+const tenantsOf = ({ tenant }: Shared) => Option.isSome(tenant) ? { tenants: [tenant.value] } : {}
+
 const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
   skipped.map(({ count, examples, reason }) =>
     `left out: ${number(count)}, ${safeLine(reason)} (${examples.map(safeLine).join("; ")}${
@@ -95,33 +98,43 @@ const told = ({ messages, records, revisions, threads, tombstones }: Counts): st
     counted(messages, "message")
   } of ${counted(threads, "thread")}`
 
+/** Opens a file as a stream of bytes, with its size if that is known. */
 const bytesOf = (path: string) =>
   Effect.gen(function*() {
     const screen = yield* Screen
-    if (path === "-") return screen.inputBytes
+    if (path === "-") return { bytes: screen.inputBytes, size: undefined }
     const fs = yield* FileSystem.FileSystem
-    return Stream.mapError(fs.stream(path, { chunkSize: 65_536 }), () => unreadable(path))
+    const { size, type } = yield* Effect.mapError(fs.stat(path), () => unreadable(path))
+    return {
+      bytes: Stream.mapError(fs.stream(path, { chunkSize: 65_536 }), () => unreadable(path)),
+      size: type === "File" ? Number(size) : undefined
+    }
   })
+
+/** Prints where a job stopped, if it is interrupted. */
+const tellsStop = (where: () => string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Screen> =>
+  Effect.flatMap(Screen, (screen) => Effect.onInterrupt(self, () => screen.err(`stopped ${where()}\n`)))
+
+const goesOn = "The same command goes on from there"
 
 const readJsonl = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
     const MemoryJsonl = yield* Effect.promise(() => import("../transfer/MemoryJsonl.ts"))
-    const screen = yield* Screen
-    const bytes = yield* bytesOf(path)
+    const { bytes, size } = yield* bytesOf(path)
     const store = yield* open(shared, { create: true })
-    const progress = yield* Progress.make("records")
+    const progress = yield* Progress.make("bytes", size)
+    let taken = 0
     let last = 0
-    const report = yield* MemoryJsonl.read(store, bytes, {
-      ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
+    const counting = Stream.tap(bytes, ({ length }) => Effect.sync(() => void (taken += length)))
+    const report = yield* MemoryJsonl.read(store, counting, {
+      ...tenantsOf(shared),
       onProgress: ({ records }) => {
         last = records
-        return progress.at(records, "reading")
+        return progress.at(taken, "reading")
       }
     }).pipe(
       Effect.ensuring(progress.end),
-      Effect.onInterrupt(() =>
-        screen.err(`stopped after ${counted(last, "record")}. The same command goes on from there\n`)
-      )
+      tellsStop(() => `after ${counted(last, "record")}. ${goesOn}`)
     )
     yield* print(shared, Restored, report, (report) =>
       [
@@ -138,39 +151,53 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
   Effect.gen(function*() {
     const MemoryJsonl = yield* Effect.promise(() => import("../transfer/MemoryJsonl.ts"))
     const screen = yield* Screen
-    const fs = yield* FileSystem.FileSystem
     const ids = Viewer.idsOf(shared.viewer)
     if (ids.agentId !== undefined || ids.runId !== undefined || ids.sessionId !== undefined) {
       return yield* CommandError.make("usage", "export takes --user ID for one person, or no id for the whole store")
     }
     const { userId } = ids
+    const tenants = userId === undefined ? tenantsOf(shared) : { userId, tenants: [shared.viewer.tenant] }
     const store = yield* open(shared, {})
-    const progress = yield* Progress.make("records")
+    const isCounted = screen.isErrorTerminal && userId === undefined
+    const progress = yield* Progress.make("records", isCounted ? yield* Rows.count(store, tenants.tenants) : undefined)
     let last: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, threads: 0, messages: 0 }
     const text = MemoryJsonl.write(store, {
       vectors,
-      ...(userId !== undefined && { userId, tenants: [shared.viewer.tenant] }),
-      ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
+      ...tenants,
       onProgress: (now) => {
         last = now
         return progress.at(now.records, "writing")
       }
     })
-    if (path === undefined) {
+    if (path === undefined || path === "-") {
       yield* Stream.runForEach(text, screen.out).pipe(Effect.ensuring(progress.end))
       return yield* screen.err(`${told(last)}\n`)
     }
-    // writes to a temporary file and renames it, so that an interruption leaves no incomplete file under `path`
-    const part = `${path}.part`
-    const failed = () => CommandError.make("unavailable", `${safeLine(path)} cannot be written`)
-    yield* text.pipe(
-      Stream.encodeText,
-      Stream.run(Sink.mapError(fs.sink(part, { flag: "w", mode: 0o600 }), failed)),
-      Effect.zipRight(Effect.mapError(fs.rename(part, path), failed)),
+    yield* writeFile(path, Stream.encodeText(text)).pipe(
       Effect.ensuring(progress.end),
-      Effect.onError(() => Effect.orElseSucceed(fs.remove(part), () => undefined))
+      tellsStop(() => `after ${counted(last.records, "record")}. The same command begins again`)
     )
     yield* print(shared, Exported, { ...last }, told)
+  })
+
+/**
+ * Writes a file as a whole: first a temporary one beside it, so that an interruption leaves no incomplete file. A symbolic link stays, and
+ * what is no file, such as a pipe or a device, is written directly.
+ */
+const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const failed = () => CommandError.make("unavailable", `${safeLine(path)} cannot be written`)
+    const to = (target: string, flag: "w" | "a") =>
+      Stream.run(bytes, Sink.mapError(fs.sink(target, { flag, mode: 0o600 }), failed))
+    const there = yield* Effect.option(fs.stat(path))
+    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // a pipe has no positions
+    const target = yield* Effect.orElseSucceed(fs.realPath(path), () => path)
+    const part = `${target}.${process.pid}.part`
+    yield* to(part, "w").pipe(
+      Effect.zipRight(Effect.mapError(fs.rename(part, target), failed)),
+      Effect.onError(() => Effect.orElseSucceed(fs.remove(part), () => undefined))
+    )
   })
 
 /** Makes the format of another system. A user or an agent that the command line names replaces the ids in the file. */
@@ -194,9 +221,16 @@ const foreign = (
       if (Either.isLeft(items)) return yield* CommandError.make("refused", items.left)
       const store = yield* open(shared, { create: true })
       const progress = yield* Progress.make("items", items.right.length)
+      let last = 0
       const report = yield* apply(store, shared.viewer, items.right, {
-        onProgress: (done) => progress.at(done, "reading")
-      }).pipe(Effect.ensuring(progress.end))
+        onProgress: (done) => {
+          last = done
+          return progress.at(done, "reading")
+        }
+      }).pipe(
+        Effect.ensuring(progress.end),
+        tellsStop(() => `after ${number(last)} of ${counted(items.right.length, "item")}. ${goesOn}`)
+      )
       yield* print(shared, Imported, report, ({ created, messages, present, skipped, threads }) =>
         [
           `${counted(created, "record")} created, ${number(present)} were there, ${
@@ -216,14 +250,13 @@ const file = (name: string, summary: string, load: () => Promise<Decoder>): Form
       const screen = yield* Screen
       const fs = yield* FileSystem.FileSystem
       const decode = yield* Effect.promise(load)
+      const tooLong = CommandError.make("refused", `${safeLine(path)} is longer than ${number(longestFile)} bytes`)
       if (path === "-") {
-        const text = yield* screen.input
+        const text = yield* Effect.mapError(screen.input(longestFile), () => tooLong)
         return (context: Parameters<Decoder>[1]) => decode(text, context)
       }
       const { size } = yield* Effect.mapError(fs.stat(path), () => unreadable(path))
-      if (size > longestFile) {
-        return yield* CommandError.make("refused", `${safeLine(path)} is longer than ${number(longestFile)} bytes`)
-      }
+      if (size > longestFile) return yield* tooLong
       const text = yield* Effect.mapError(fs.readFileString(path), () => unreadable(path))
       return (context) => decode(text, context)
     }))
@@ -232,48 +265,78 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
   foreign(name, summary, (root) =>
     Effect.gen(function*() {
       const decode = yield* Effect.promise(load)
-      const files = yield* filesOf(root)
-      return (context) => Either.right(decode(files, context))
+      const { files, left, name } = yield* filesOf(root)
+      return (context) => Either.right([...decode(files, { ...context, folder: name }), ...left])
     }))
 
-/** Lists the files of a folder in the order of their paths; reads the text of Markdown files only. */
+/**
+ * Lists the files of a folder in the order of their paths; reads the text of Markdown files only. Links to folders are not followed. What
+ * cannot be read is left, and reported.
+ */
 const filesOf = (root: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const names = yield* Effect.mapError(fs.readDirectory(root, { recursive: true }), () => unreadable(root))
     const base = yield* Effect.mapError(fs.realPath(root), () => unreadable(root))
     const files: Array<File> = []
-    for (const name of names.toSorted()) {
-      const at = path.join(root, name)
-      const real = yield* Effect.orElseSucceed(fs.realPath(at), () => "")
-      if (!real.startsWith(base + path.sep)) continue // skips symbolic links that lead out of the folder
-      const { type } = yield* Effect.mapError(fs.stat(at), () => unreadable(at))
-      if (type !== "File") continue
-      const text = /\.md$/i.test(name) ? yield* Effect.mapError(fs.readFileString(at), () => unreadable(at)) : ""
-      files.push({ path: name.split(path.sep).join("/"), text })
+    const left: Array<Item> = []
+    const skip = (reason: string, place: string) => void left.push({ _tag: "Skip", reason, place })
+    const take = (place: string, folders: Array<string>) =>
+      Effect.gen(function*() {
+        const at = path.join(base, place)
+        const real = yield* fs.realPath(at)
+        const { type } = yield* fs.stat(at)
+        if (real !== at && type === "Directory") return skip("a link to a folder", place)
+        if (real !== at && !real.startsWith(path.join(base, path.sep))) return skip("a link out of the folder", place)
+        if (type === "Directory") folders.push(place)
+        else if (type !== "File") skip("neither a file nor a folder", place)
+        else files.push({ path: place, text: /\.md$/i.test(place) ? yield* fs.readFileString(at) : "" })
+      }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", place))))
+    const folders = [""]
+    for (const folder of folders) { // grows as folders are found
+      const listed = yield* Effect.either(fs.readDirectory(path.join(base, folder)))
+      if (Either.isRight(listed)) {
+        for (const name of listed.right) yield* take(folder === "" ? name : `${folder}/${name}`, folders)
+      } else if (folder === "") return yield* unreadable(root)
+      else skip("a folder that cannot be read", folder)
     }
-    return files
+    return { files: files.sort((a, b) => a.path < b.path ? -1 : 1), left, name: path.basename(base) }
   })
 
-/** Imports a folder that the Markdown store can open, for example one that drover or Deuz wrote. */
+/** Imports a folder that the Markdown store can open, for example one that drover or Deuz wrote, with its threads and its outbox. */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
+    const { copy } = yield* Effect.promise(() => import("../transfer/Copy.ts"))
+    const screen = yield* Screen
     const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})
     const to = yield* open(shared, { create: true })
-    const { differing, records, revisions, tombstones, verified, vectors, written } = yield* Copy.copy(from, to)
+    const tenants = tenantsOf(shared)
+    const total = screen.isErrorTerminal ? yield* Rows.count(from, tenants.tenants) : undefined
+    const progress = yield* Progress.make("records", total)
+    let last = 0
+    const { differing, records, revisions, tombstones, verified, vectors, written } = yield* copy(from, to, {
+      ...tenants,
+      onProgress: ({ phase, records }) => {
+        if (phase === "copy") last = records
+        return progress.at(records, phase === "copy" ? "reading" : "comparing")
+      }
+    }).pipe(
+      Effect.ensuring(progress.end),
+      tellsStop(() => `after ${counted(last, "record")}. ${goesOn}`)
+    )
+    const { messages, threads } = yield* Rows.threads(from, tenants.tenants)
     const report = {
       records,
       revisions,
       tombstones,
       vectors,
-      threads: 0,
-      messages: 0,
+      threads,
+      messages,
       written,
       skipped: [],
       complete: verified
     }
-    yield* print(shared, Restored, report, (report) => `${told(report)}: ${number(written)} written`)
+    yield* print(shared, Restored, report, (report) => `${told(report)}: ${number(report.written)} written`)
     if (!verified) return yield* CommandError.make("found", `the folder and the store differ in ${number(differing)}`)
   })
 

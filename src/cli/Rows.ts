@@ -1,7 +1,11 @@
 /** Reads the rows of a store with its operator's rights: every record, tombstone and internal row, of every tenant. */
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
+import { isInternal } from "../domain/MemoryScope.ts"
+import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import { rowsOf, sideOf } from "../storage/Copy/Lineage.ts"
 import type { Stored } from "../storage/Engine.ts"
@@ -33,3 +37,25 @@ export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Eff
     (tenants) =>
       Effect.reduce(tenants, 0, (sum, tenant) => Effect.map(Stream.runCount(of(store, tenant)), (count) => sum + count))
   )
+
+const readThread = Schema.decodeUnknownEither(ThreadRows.ThreadData)
+
+/** Counts the threads of the tenants and their messages. Cost: reads all rows. */
+export const threads = (
+  store: Service,
+  named?: ReadonlyArray<string>
+): Effect.Effect<{ readonly threads: number; readonly messages: number }, MemoryError> =>
+  Effect.gen(function*() {
+    const sums = { threads: 0, messages: 0 }
+    for (const tenant of yield* tenantsOf(store, named)) {
+      yield* Stream.runForEach(of(store, tenant), ({ forgotten, record }) =>
+        Effect.sync(() => {
+          if (forgotten || record.kind !== ThreadRows.kind || !isInternal(record.scope)) return
+          const thread = readThread(record.data)
+          if (Either.isLeft(thread)) return
+          sums.threads++
+          sums.messages += thread.right.length
+        }))
+    }
+    return sums
+  })

@@ -12,8 +12,8 @@ export interface Service {
   readonly out: (text: string) => Effect.Effect<void>
   /** Prints to stderr. */
   readonly err: (text: string) => Effect.Effect<void>
-  /** Reads stdin to its end, as UTF-8. */
-  readonly input: Effect.Effect<string>
+  /** Reads stdin to its end, as UTF-8. Fails if it has more than `longest` bytes, and does not read further. */
+  readonly input: (longest: number) => Effect.Effect<string, "too long">
   /** Reads stdin in chunks of bytes. */
   readonly inputBytes: Stream.Stream<Uint8Array>
   /** Asks a yes-or-no question on the terminal; any answer but `y` or `yes` is no. */

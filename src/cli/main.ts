@@ -16,7 +16,7 @@ import { setFlagsFromString } from "node:v8"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { NodeFiles } from "../storage/MemoryStore/Markdown/DirectFiles.ts"
 import * as App from "./App.ts"
-import { exitCodes } from "./CommandError.ts"
+import { type ExitCode, exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
 /*
@@ -25,9 +25,11 @@ import * as Screen from "./Screen.ts"
  */
 setFlagsFromString("--interrupt-budget=1500000")
 
-/** Whether the reader of stdout has closed the pipe. Then the remaining output is not needed, and the command ends. */
-let isClosed = false
-process.stdout.on("error", () => isClosed = true)
+/** The error code with which a write to stdout failed. With `EPIPE` its reader has closed the pipe, and does not need the rest. */
+let lost: string | undefined
+process.stdout.on("error", ({ code = "EIO" }: NodeJS.ErrnoException) => {
+  lost ??= code
+})
 process.stderr.on("error", () => undefined)
 
 const write = (stream: NodeJS.WriteStream) => (text: string): Effect.Effect<void> =>
@@ -35,11 +37,21 @@ const write = (stream: NodeJS.WriteStream) => (text: string): Effect.Effect<void
     stream.write(text, (error) => resume(error ? Effect.interrupt : Effect.void))
   })
 
-const input = Effect.promise(async () => {
-  const chunks: Array<Buffer> = []
-  for await (const chunk of process.stdin) chunks.push(chunk)
-  return Buffer.concat(chunks).toString("utf8")
-})
+const inputBytes = Stream.suspend(() =>
+  Stream.orDie(Stream.fromAsyncIterable<Uint8Array, unknown>(process.stdin, (error) => error))
+)
+
+const input = (longest: number) =>
+  Effect.suspend(() => {
+    const chunks: Array<Uint8Array> = []
+    let length = 0
+    const take = (chunk: Uint8Array) => {
+      chunks.push(chunk)
+      length += chunk.length
+      return length > longest ? Effect.fail("too long" as const) : Effect.void
+    }
+    return Effect.map(Stream.runForEach(inputBytes, take), () => Buffer.concat(chunks).toString("utf8"))
+  })
 
 const isColoured = process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb"
 const err = write(process.stderr)
@@ -48,9 +60,7 @@ const screen: Screen.Service = {
   out: write(process.stdout),
   err,
   input,
-  inputBytes: Stream.suspend(() =>
-    Stream.orDie(Stream.fromAsyncIterable<Uint8Array, unknown>(process.stdin, (error) => error))
-  ),
+  inputBytes,
   ask: (question) =>
     Effect.flatMap(Terminal.Terminal, (terminal) => Effect.zipRight(err(question), terminal.readLine)).pipe(
       Effect.map((answer) => /^y(?:es)?$/i.test(answer.trim())),
@@ -86,9 +96,9 @@ const Platform = Layer.mergeAll(
 
 const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Platform))
 
-let signal: number | undefined
+let signal: ExitCode | undefined
 /** Interrupts the command on a signal, and lets it leave the store consistent; a second signal exits at once. */
-const stop = (code: number) => () => {
+const stop = (code: ExitCode) => () => {
   if (signal !== undefined) process.exit(code)
   signal = code
   process.stderr.write("effect-memory: interrupted\n")
@@ -105,12 +115,20 @@ process.on("uncaughtException", (error: Error) => {
   )
 })
 
+/** Returns the exit code of the process, and prints an error if stdout did not take all of the output. */
+const codeOf = (exit: Exit.Exit<ExitCode>): ExitCode => {
+  if (lost === "EPIPE") return exitCodes.done
+  if (lost !== undefined) {
+    process.stderr.write(`effect-memory: the output cannot be written (${Screen.safeLine(lost)})\n`)
+    return exitCodes.unavailable
+  }
+  return Exit.isSuccess(exit) ? exit.value : signal ?? exitCodes.failed
+}
+
 fiber.addObserver((exit) => {
-  const code = isClosed
-    ? exitCodes.done
-    : Exit.isSuccess(exit)
-    ? exit.value
-    : signal ?? exitCodes.failed
   // exits when all output has been flushed
-  process.stdout.write("", () => process.stderr.write("", () => process.exit(code)))
+  process.stdout.write("", () => {
+    const code = codeOf(exit)
+    process.stderr.write("", () => process.exit(code))
+  })
 })

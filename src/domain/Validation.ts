@@ -102,10 +102,31 @@ const expected = (ast: AST.AST): string =>
     AST.isRefinement(ast)
       ? AST.getDescriptionAnnotation(ast).pipe(
         Option.orElse(() => AST.getTitleAnnotation(ast)),
-        Option.getOrElse(() => String(ast))
+        Option.getOrElse(() => String(ast)),
+        (text) => text + limitsBeside(text, ast)
       )
       : String(ast)
   }`
+
+/** Returns the limits of length and size that a description leaves out, since it says what the value is for. */
+const limitsBeside = (text: string, ast: AST.AST): string => {
+  const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
+  const limits = Object.entries(schema).flatMap(([name, limit]) =>
+    limitNames.has(name) && typeof limit === "number" && limit > 1 && !text.includes(String(limit))
+      ? [`${name} ${limit}`]
+      : []
+  )
+  return limits.length === 0 ? "" : ` (${limits.join(", ")})`
+}
+
+const limitNames: ReadonlySet<string> = new Set([
+  "minLength",
+  "maxLength",
+  "minItems",
+  "maxItems",
+  "minimum",
+  "maximum"
+])
 
 /**
  * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` if an id or a scope is invalid; with any other

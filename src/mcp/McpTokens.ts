@@ -74,9 +74,9 @@ export const generate = (
  */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const lines = text.split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
-      line !== "" && !line.startsWith("#")
-    )
+    const lines = text.replace(/^\ufeff/, "").split("\n").map((line, n) => [line.trim(), n + 1] as const).filter((
+      [line]
+    ) => line !== "" && !line.startsWith("#"))
     const [issues, entries] = yield* Effect.partition(lines, ([line, n]) =>
       Effect.gen(function*() {
         const { name, sha256: hash, viewer } = yield* Effect.mapError(decode(line), (error) =>

@@ -3,18 +3,20 @@
  *
  * Laws:
  * - Record ids are derived from the system's name and its own ids: a repeated import changes nothing, and resumes an interrupted one.
- * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread gets the messages that it lacks.
+ * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread gets the messages that it lacks; one
+ *   with other messages stays as it is, and is counted.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import { type Draft, maxBody, maxTags, Summary, Tag } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
-import { Message } from "../domain/Message.ts"
+import { Message, sanitize } from "../domain/Message.ts"
 import * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as ThreadReads from "../harness/Threads/ThreadReads.ts"
@@ -28,7 +30,13 @@ import * as Skipped from "./Skipped.ts"
 
 /** An item that a decoder found: a record, the messages of a conversation, or a part of the file that cannot be imported. */
 export type Item =
-  | { readonly _tag: "Draft"; readonly place: string; readonly draft: Draft & { readonly id: MemoryId.MemoryId } }
+  | {
+    readonly _tag: "Draft"
+    readonly place: string
+    readonly draft: Draft & { readonly id: MemoryId.MemoryId }
+    /** Parts of the record that cannot be imported, as reasons. */
+    readonly lost?: ReadonlyArray<string>
+  }
   | {
     readonly _tag: "Thread"
     readonly place: string
@@ -43,6 +51,8 @@ export interface Context {
   readonly scope: MemoryScope
   /** Whether `scope` is used even for items for which the file names such ids. Default false. */
   readonly overrules?: boolean | undefined
+  /** Name of the folder that is read, if it is one. */
+  readonly folder?: string | undefined
 }
 
 /** A file of a folder; its path is relative, with `/`. */
@@ -74,7 +84,9 @@ export const record = (
   { id, reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
 ): Item => {
-  const legal = Array.from(new Set(tags.flatMap((tag) => Schema.is(Tag)(tag) && !isReserved(tag) ? [tag] : [])))
+  const all = Array.from(new Set(tags))
+  const legal = all.filter((tag) => Schema.is(Tag)(tag) && !isReserved(tag)).slice(0, maxTags)
+  const lost = Array.from({ length: all.length - legal.length }, () => "a tag that a record cannot have")
   const title = summary?.replace(/\s+/g, " ").trim()
   return {
     _tag: "Draft",
@@ -85,10 +97,11 @@ export const record = (
       body: fields.body,
       id: id ?? MemoryId.foreign(system, reference),
       scope: scope ?? context.scope,
-      tags: legal.slice(0, maxTags),
+      tags: legal,
       ...(Schema.is(Summary)(title) && { summary: title }),
       source: { reference: reference.slice(0, 1_024).toWellFormed() }
-    }
+    },
+    ...(lost.length > 0 && { lost })
   }
 }
 
@@ -195,6 +208,12 @@ export const apply = Effect.fn("Foreign.apply")(
         }
         const rows = yield* ThreadRows.of(store, viewer)
         const { length } = yield* ThreadReads.messages(rows, name, { limit: 1 })
+        const common = Math.min(length, messages.length)
+        const { items: [last] } = yield* ThreadReads.messages(rows, name, { from: Math.max(0, common - 1), limit: 1 })
+        const due = messages[common - 1]
+        if (last !== undefined && due !== undefined && saidIn(last) !== saidIn(due)) {
+          return skipped.add("there is a thread of this name with other messages", place)
+        }
         report.threads++
         for (let at = length; at < messages.length; at += batch) {
           const some = messages.slice(at, at + batch)
@@ -208,6 +227,7 @@ export const apply = Effect.fn("Foreign.apply")(
       yield* putNew(some.flatMap((item) => item._tag === "Draft" ? [item] : []))
       for (const item of some) {
         if (item._tag === "Skip") skipped.add(item.reason, item.place)
+        if (item._tag === "Draft") { for (const reason of item.lost ?? []) skipped.add(reason, item.place) }
         if (item._tag === "Thread") yield* append(item)
       }
       yield* options.onProgress?.(Math.min(items.length, at + batch)) ?? Effect.void
@@ -216,6 +236,12 @@ export const apply = Effect.fn("Foreign.apply")(
     return { ...report, skipped: skipped.all() }
   }
 )
+
+/** Returns a text by which two messages can be compared. */
+const saidIn = (message: Message): string => {
+  const { at, content, id, role } = sanitize(message)
+  return canonicalJson([role, content, id ?? null, at ?? null])
+}
 
 /** Reasons of errors after which the record is skipped; any other error ends the import. */
 const refusals: ReadonlySet<string> = new Set([

@@ -3,9 +3,10 @@
  * passages become semantic records; the messages of an agent become a thread. The agent's id becomes the scope, unless the import sets one.
  */
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { MemoryScope } from "../domain/MemoryScope.ts"
-import type { Role } from "../domain/Message.ts"
+import type { Message, Role } from "../domain/Message.ts"
 import { type Context, type Decoder, type Item, json, message, record, skip, timeOf } from "./Foreign.ts"
 
 const system = "letta"
@@ -31,48 +32,61 @@ const Said = Schema.Struct({
   role: Schema.String,
   content: maybe(Schema.Union(Schema.String, Schema.Array(Part))),
   text: maybe(Schema.String),
+  tool_calls: list(Schema.Unknown),
   created_at: maybe(Schema.String)
 })
 const Agent = Schema.Struct({
   id: maybe(Schema.String),
   name: maybe(Schema.String),
   block_ids: list(Schema.String),
-  core_memory: list(Block),
-  memory_blocks: list(Block),
-  archival_memory: list(Passage),
-  passages: list(Passage),
-  messages: list(Said),
+  core_memory: list(Schema.Unknown),
+  memory_blocks: list(Schema.Unknown),
+  archival_memory: list(Schema.Unknown),
+  passages: list(Schema.Unknown),
+  messages: list(Schema.Unknown),
   system: maybe(Schema.String),
   tools: list(Schema.Unknown)
 })
 const File = Schema.Struct({
   ...Agent.fields,
-  agents: list(Agent),
-  blocks: list(Block),
+  agents: list(Schema.Unknown),
+  blocks: list(Schema.Unknown),
   sources: list(Schema.Unknown),
   files: list(Schema.Unknown)
 })
 const read = json(File, "this is no agent file of Letta")
+const readAgent = Schema.decodeUnknownEither(Agent)
+const readBlock = Schema.decodeUnknownEither(Block)
+const readPassage = Schema.decodeUnknownEither(Passage)
+const readSaid = Schema.decodeUnknownEither(Said)
 
 /** Decodes the file. */
 export const decode: Decoder = (text, context) =>
   Either.flatMap(read(text), (file) => {
-    const agents = file.agents ?? [file]
-    const shared = new Map((file.blocks ?? []).flatMap((block) => block.id ? [[block.id, block] as const] : []))
+    const agents = file.agents?.map((agent) => readAgent(agent)) ?? [Either.right(file)]
+    const blocks = (file.blocks ?? []).map((block) => readBlock(block))
+    const shared = new Map(
+      blocks.flatMap((block) => Either.isRight(block) && block.right.id ? [[block.right.id, block.right] as const] : [])
+    )
     const used = new Set<string>()
     const items: Array<Item> = agents.flatMap((agent, n) => {
-      for (const id of agent.block_ids ?? []) used.add(id)
-      const named = (agent.block_ids ?? []).flatMap((id) => shared.get(id) ?? [])
-      return ofAgent(agent, `agent ${n + 1}`, named, context)
+      const place = `agent ${n + 1}`
+      if (Either.isLeft(agent)) return [skip("an agent that cannot be read", place)]
+      const ids = agent.right.block_ids ?? []
+      for (const id of ids) used.add(id)
+      return ofAgent(agent.right, place, ids.flatMap((id) => shared.get(id) ?? []), context)
     })
-    for (const [n, block] of (file.blocks ?? []).entries()) {
-      if (!used.has(block.id ?? "")) items.push(ofBlock(block, "", `block ${n + 1}`, context))
+    for (const [n, block] of blocks.entries()) {
+      const place = `block ${n + 1}`
+      if (Either.isLeft(block)) items.push(skip("a block that cannot be read", place))
+      else if (!used.has(block.right.id ?? "")) items.push(ofBlock(block.right, "", place, context))
     }
+    const read = agents.flatMap((agent) => Either.isRight(agent) ? [agent.right] : [])
     const rest = [
-      ["the system prompt of an agent", agents.filter((agent) => agent.system).length],
+      ["the system prompt of an agent", read.filter((agent) => agent.system).length],
       [
         "a tool",
-        (file.agents ? file.tools?.length ?? 0 : 0) + agents.reduce((sum, { tools }) => sum + (tools?.length ?? 0), 0)
+        (file.agents ? file.tools?.length ?? 0 : 0) + read.reduce((sum, { tools }) => sum + (tools?.length ?? 0), 0)
       ],
       ["a source or a file", (file.sources?.length ?? 0) + (file.files?.length ?? 0)]
     ] as const
@@ -89,27 +103,35 @@ const ofAgent = (
   const name = agent.id ?? agent.name ?? place
   const scope = { agentId: name }
   const own: Context = context.overrules === true || !Schema.is(MemoryScope)(scope) ? context : { ...context, scope }
-  const said = (agent.messages ?? []).map(toMessage)
-  const messages = said.flatMap((one) => one === undefined ? [] : [one])
+  const blocks = [...agent.core_memory ?? [], ...agent.memory_blocks ?? []].map((block) => readBlock(block))
+  const passages = [...agent.archival_memory ?? [], ...agent.passages ?? []]
+  const said = (agent.messages ?? []).map((message) => readSaid(message))
+  const messages = said.flatMap((one) => Option.toArray(toMessage(one)))
   return [
-    ...[...agent.core_memory ?? [], ...agent.memory_blocks ?? [], ...shared].map((block, n) =>
-      ofBlock(block, name, `${place}, block ${n + 1}`, own)
-    ),
-    ...[...agent.archival_memory ?? [], ...agent.passages ?? []].map(({ created_at, id, tags, text }, n) =>
-      text.trim() === ""
-        ? skip("an empty passage", `${place}, passage ${n + 1}`)
-        : record({
-          system,
-          reference: id ?? `${name}/passage/${text}`,
-          kind: "semantic",
-          body: text.toWellFormed(),
-          tags: tags ?? [],
-          validAt: timeOf(created_at)
-        }, own)
-    ),
+    ...[...blocks, ...shared.map((block) => Either.right(block))].map((block, n) => {
+      const at = `${place}, block ${n + 1}`
+      return Either.isLeft(block) ? skip("a block that cannot be read", at) : ofBlock(block.right, name, at, own)
+    }),
+    ...passages.map((passage, n) => ofPassage(passage, name, `${place}, passage ${n + 1}`, own)),
     ...(messages.length === 0 ? [] : [{ _tag: "Thread" as const, place, name: threadOf(name), messages }]),
-    ...said.flatMap((one, n) => one === undefined ? [skip("a message without text", `${place}, message ${n + 1}`)] : [])
+    ...said.flatMap((one, n) => lostOf(one).map((reason) => skip(reason, `${place}, message ${n + 1}`)))
   ]
+}
+
+const ofPassage = (value: unknown, agent: string, place: string, context: Context): Item => {
+  const passage = readPassage(value)
+  if (Either.isLeft(passage)) return skip("a passage that cannot be read", place)
+  const { created_at, id, tags, text } = passage.right
+  return text.trim() === ""
+    ? skip("an empty passage", place)
+    : record({
+      system,
+      reference: id ?? `${agent}/passage/${text}`,
+      kind: "semantic",
+      body: text.toWellFormed(),
+      tags: tags ?? [],
+      validAt: timeOf(created_at)
+    }, context)
 }
 
 const threadOf = (name: string): string => `${system}:${name.replace(/[\p{Cc}\\]/gu, " ")}`.slice(0, 256).toWellFormed()
@@ -139,10 +161,24 @@ const roles: ReadonlyMap<string, typeof Role.Type> = new Map([
   ["tool", "tool"]
 ])
 
-const toMessage = ({ content, created_at, id, role, text }: typeof Said.Type) => {
+type Read = ReturnType<typeof readSaid>
+
+/** Returns the reasons why parts of a message, or all of it, cannot be imported. */
+const lostOf = (said: Read): ReadonlyArray<string> => {
+  if (Either.isLeft(said)) return ["a message that cannot be read"]
+  if (Option.isNone(toMessage(said))) return ["a message without text"]
+  const { content, tool_calls } = said.right
+  const parts = typeof content === "string" ? [] : content ?? []
+  const lost = parts.filter(({ text }) => typeof text !== "string").length + (tool_calls?.length ?? 0)
+  return Array.from({ length: lost }, () => "a part of a message that is no text")
+}
+
+const toMessage = (said: Read): Option.Option<Message> => {
+  if (Either.isLeft(said)) return Option.none()
+  const { content, created_at, id, role, text } = said.right
   const known = roles.get(role)
   const all = typeof content === "string" ? content : content?.map(({ text }) => text ?? "").join("\n") ?? text ?? ""
   return known === undefined || all.trim() === ""
-    ? undefined
-    : message(known, all, { at: timeOf(created_at), id: id ?? undefined, tool: known === "tool" })
+    ? Option.none()
+    : Option.some(message(known, all, { at: timeOf(created_at), id: id ?? undefined, tool: known === "tool" }))
 }

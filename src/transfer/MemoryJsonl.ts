@@ -5,7 +5,8 @@
  * Laws:
  * - If a file is read into an empty store and exported again, the new file is the same, byte for byte.
  * - Reading a file again changes nothing. An interrupted read is resumed by running it again, and ends in the same state.
- * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported.
+ * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. So is a thread
+ *   if the store has a thread of this name with other messages.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
  * - Memory use is bounded by the longest line and the size of a batch, whatever the length of the file.
  */
@@ -15,8 +16,10 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
+import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
+import { sanitize } from "../domain/Message.ts"
 import * as ThreadReads from "../harness/Threads/ThreadReads.ts"
 import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
 import * as ThreadWrites from "../harness/Threads/ThreadWrites.ts"
@@ -91,6 +94,10 @@ interface Job {
   readonly tally: Tally
   readonly skipped: Skipped.Tally
   readonly locks: TenantLocks
+  /** Numbers of records and messages in the lines so far, unwanted ones included, and of damaged lines. */
+  readonly seen: { records: number; messages: number; damaged: number }
+  /** Keys of the threads that differ from the store's thread of the same name: none of their later lines is read. */
+  readonly differing: Set<string>
   written: number
   isEnded: boolean
 }
@@ -115,6 +122,8 @@ export const read = Effect.fn("MemoryJsonl.read")(
       tally: { ...none },
       skipped: Skipped.make(),
       locks: makeTenantLocks(),
+      seen: { records: 0, messages: 0, damaged: 0 },
+      differing: new Set(),
       written: 0,
       isEnded: false
     }
@@ -161,26 +170,41 @@ const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.Me
   }
   return head.version >= 1 && head.version <= version
     ? Effect.void
-    : refused(`the file has version ${head.version}, of a newer release; this one reads up to ${version}`)
+    : refused(
+      `the file has version ${head.version}, ${
+        head.version > version ? "of a newer release" : "which no release writes"
+      }; this one reads up to ${version}`
+    )
 }
 
 const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
 const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
 
 /** Decodes a line. If the line is damaged or of a tenant that is not wanted, counts it as skipped and returns `undefined`. */
-const entryOf = ({ options, skipped }: Job, line: Lines.Line): Entry | undefined => {
+const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | undefined => {
   const place = `line ${line.number}`
   const skip = (reason: string) => {
     skipped.add(reason, place)
     return undefined
   }
-  if (line._tag === "Bad") return skip(line.reason === "too long" ? "the line is too long" : "the line is not UTF-8")
+  const damaged = (reason: string) => {
+    seen.damaged++
+    return skip(reason)
+  }
+  if (line._tag === "Bad") return damaged(line.reason === "too long" ? "the line is too long" : "the line is not UTF-8")
   const decoded = readLine(line.text)
-  if (Either.isLeft(decoded)) return skip("the line is damaged")
+  if (Either.isLeft(decoded)) return damaged("the line is damaged")
   const value = decoded.right
-  if ("end" in value) return { _tag: "End" }
+  if ("end" in value) {
+    const isShort = seen.records < value.end.records || seen.messages < value.end.messages
+    if (isShort && seen.damaged === 0) skip("lines are missing before the last one")
+    return { _tag: "End" }
+  }
+  if ("record" in value) seen.records++
+  else seen.messages += value.thread.messages.length
   const { tenant } = "record" in value ? value.record : value.thread
-  if (options.tenants !== undefined && !options.tenants.includes(tenant)) return skip("another tenant")
+  const isWanted = options.tenants?.some((wanted) => wanted.normalize("NFC") === tenant.normalize("NFC")) ?? true
+  if (!isWanted) return skip("another tenant")
   const size = line.text.length
   if ("thread" in value) return { _tag: "Thread", place, line: value.thread, size }
   const entry = recordEntry(value.record)
@@ -301,9 +325,19 @@ const writeThread = (
   Effect.gen(function*() {
     const viewer = yield* Effect.either(viewerOf(tenant, owner))
     if (Either.isLeft(viewer) || owner === "global") return job.skipped.add("the thread belongs to nobody", place)
+    const key = canonicalJson([tenant, owner, name])
+    const differs = () => {
+      job.differing.add(key)
+      job.skipped.add("the store has another thread of this name", place)
+    }
+    if (job.differing.has(key)) return differs()
     const rows = yield* ThreadRows.of(job.store, viewer.right)
-    const { length } = yield* ThreadReads.messages(rows, name, { limit: 1 })
+    const limit = Math.min(1_000, messages.length) // the most that one read returns
+    const { items, length } = yield* ThreadReads.messages(rows, name, { from, limit })
     if (length < from) return job.skipped.add("messages before these are missing", place)
+    const there = items.map(({ data, sequence, ...message }) => saidIn({ data, message }))
+    const isSame = messages.slice(0, there.length).every((message, n) => saidIn(message) === there[n])
+    if (!isSame) return differs()
     if (from === 0) job.tally.threads++
     job.tally.messages += messages.length
     const lacking = messages.slice(length - from).map(({ data, message }) => Object.assign(message, data && { data }))
@@ -311,3 +345,6 @@ const writeThread = (
     yield* ThreadWrites.append(rows, job.locks, name, lacking)
     job.written += lacking.length
   })
+
+/** Returns a text by which two messages can be compared. */
+const saidIn = ({ data, message }: ThreadRows.Stored): string => canonicalJson([sanitize(message), data ?? null])

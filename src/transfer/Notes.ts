@@ -29,10 +29,12 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind, any other a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists these.
+ * that kind, any other a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists these. The
+ * folder is `memory` itself, or the one that contains it; both give the same records.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
-  files.flatMap((file): ReadonlyArray<Item> => {
+  files.flatMap(({ path, text }): ReadonlyArray<Item> => {
+    const file = { path: context.folder === "memory" ? `memory/${path}` : path, text }
     if (!/\.md$/i.test(file.path)) return []
     if (/(?:^|\/)MEMORY\.md$/.test(file.path)) return [skip("an index of other files", file.path)]
     const isInstructions = /(?:^|\/)CLAUDE(?:\.local)?\.md$/.test(file.path)

@@ -7,9 +7,11 @@ import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { Examined } from "../../src/cli/commands/Care.ts"
 import { Erased } from "../../src/cli/commands/Forget.ts"
 import { Remembered } from "../../src/cli/commands/Records.ts"
 import { Stats } from "../../src/cli/commands/Stats.ts"
+import { Exported, Restored } from "../../src/cli/Formats.ts"
 import * as StoreAddress from "../../src/cli/StoreAddress.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -20,7 +22,7 @@ import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import { MemoryStore } from "../../src/storage/MemoryStore.ts"
-import { answered, bytesIn, stores, told } from "./Running.ts"
+import { answered, bytesIn, folder, stores, told } from "./Running.ts"
 
 /** A model that never answers. */
 const Silent = Layer.succeed(Completion.Completion, {
@@ -89,5 +91,27 @@ describe.each(stores)("effect-memory forget --user --purge on %s", (name, addres
       }
       const again = yield* answered(Erased, ["forget", "--user", "ada", "--purge", "--yes", ...store])
       assert.deepStrictEqual(again.erased, { records: 0, tombstones: 0, internal: 0 })
+    }))
+})
+
+describe("effect-memory with names in decomposed Unicode", () => {
+  it.scopedLive("finds, checks, exports, imports and erases what has the same names in composed Unicode", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const [store, other] = ["memory", "other"].map((name) => ["--store", `vault:${path.join(place, name)}`] as const)
+      const file = path.join(place, "file.jsonl")
+      const composed = ["--user", "Zo\u00eb", "--tenant", "Caf\u00e9", ...store!]
+      const names = ["--user", "Zoe\u0308", "--tenant", "Cafe\u0301"]
+      const decomposed = [...names, ...store!]
+      yield* told(["remember", "Likes marmalade.", ...composed])
+      assert.include(yield* told(["recall", "marmalade", ...decomposed]), "Likes marmalade.")
+      const [, , tenant = "", ...rest] = decomposed
+      assert.strictEqual((yield* answered(Examined, ["doctor", tenant, ...rest])).rows, 1)
+      assert.strictEqual((yield* answered(Exported, ["export", file, ...decomposed])).records, 1)
+      const imported = yield* answered(Restored, ["import", file, tenant, "Cafe\u0301", ...other!])
+      assert.deepStrictEqual([imported.written, imported.skipped], [1, []])
+      const { erased, scan } = yield* answered(Erased, ["forget", "--purge", "--yes", ...decomposed])
+      assert.deepStrictEqual([erased.records, scan], [1, { rows: 0, remaining: 0 }])
+      assert.strictEqual(yield* told(["list", ...composed]), "")
     }))
 })

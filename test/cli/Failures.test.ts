@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { Remembered } from "../../src/cli/commands/Records.ts"
-import { answered, file, folder, root, run, stores, told } from "./Running.ts"
+import { answered, execute, file, folder, root, run, stores, told } from "./Running.ts"
 
 /** Runs a command that must fail with this exit code: stdout is empty, and stderr begins with the command's name and matches. */
 const fails = (code: number, said: RegExp, args: ReadonlyArray<string>, options: Parameters<typeof run>[1] = {}) =>
@@ -36,7 +36,9 @@ describe("a wrong command line exits with 2 and one message on stderr", () => {
     ["forget --user ada --agent pilot --purge --yes", /a person is named by --user ID alone/],
     ["forget --user ada --purge", /this cannot be undone\n {2}--yes does it without asking\n$/],
     ["doctor --repair --dry-run", /exclude each other/],
-    ["import memories --format parchment", /there is no such format/]
+    ["import memories --format parchment", /there is no such format/],
+    ["serve --http --port 65536", /serve: --port: expected 0 to 65535\n/],
+    ["serve --http --port -1", /serve: --port: expected 0 to 65535\n/]
   ])("%s", ([line, said]) =>
     Effect.gen(function*() {
       const cwd = yield* folder
@@ -53,6 +55,21 @@ describe("a wrong command line exits with 2 and one message on stderr", () => {
 })
 
 describe("the exit code of effect-memory", () => {
+  it.scopedLive.each(["list", "list --json", "export", "index"])(
+    "is 5 if stdout cannot take the output of %s, since the disk is full",
+    (line) =>
+      Effect.gen(function*() {
+        const cwd = yield* folder
+        yield* told(["remember", "Drinks tea."], { cwd })
+        const command = `"${process.execPath}" "${file}" ${line}`
+        const full = yield* execute("sh", ["-c", `${command} > /dev/full`], { cwd })
+        assert.strictEqual(full.code, 5, full.stderr)
+        assert.match(full.stderr, /^effect-memory: the output cannot be written \(ENOSPC\)\n$/)
+        const closed = yield* execute("bash", ["-c", `${command} | true; exit \${PIPESTATUS[0]}`], { cwd })
+        assert.strictEqual(closed.code, 0, closed.stderr)
+      })
+  )
+
   it.scopedLive("is 3 if the record does not exist or belongs to another viewer, with the same message", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
@@ -78,6 +95,17 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /limit: Expected a number between 1 and 1000/, ["recall", "x", "--limit", "0"], { cwd })
       yield* fails(4, /userId/, ["recall", "x", "--user", ""], { cwd })
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
+    }))
+
+  it.scopedLive("is 4 if stdin is longer than what can be read into memory, and it is not read to its end", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      for (const line of ["remember -", "import --format mem0 -"]) {
+        const command = `head -c 100G /dev/zero | "${process.execPath}" "${file}" ${line}`
+        const { code, stderr } = yield* execute("sh", ["-c", command], { cwd })
+        assert.strictEqual(code, 4, stderr)
+        assert.match(stderr, /^effect-memory: .*is longer than [\d,]+ bytes\n$/)
+      }
     }))
 
   it.scopedLive("is 5 if the store does not exist, cannot be reached or is not a store; reading creates no store", () =>
@@ -107,7 +135,7 @@ describe("the exit code of effect-memory", () => {
         "sqlite:text.db"
       ], { cwd })
       fs.writeFileSync(path.join(cwd, "file"), "")
-      yield* fails(5, /vault:file cannot be opened/, ["list", "--store", "vault:file"], { cwd })
+      yield* fails(5, /vault:file cannot be opened: the folder: EEXIST\n/, ["list", "--store", "vault:file"], { cwd })
     }))
 
   it.scopedLive("is 5 if a server cannot be reached, and its password is never printed", () =>

@@ -3,11 +3,13 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as fs from "node:fs"
 import * as path from "node:path"
 import { Examined } from "../../src/cli/commands/Care.ts"
 import { Copied } from "../../src/cli/commands/Copy.ts"
 import { Erased } from "../../src/cli/commands/Forget.ts"
 import { Stats } from "../../src/cli/commands/Stats.ts"
+import { Restored } from "../../src/cli/Formats.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { MemoryStore } from "../../src/storage/MemoryStore.ts"
 import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
@@ -64,6 +66,34 @@ describe("Ctrl-C in effect-memory", () => {
         assert.deepInclude(rest, { records: count, written: count - half!.records, verified: true })
       })
   )
+
+  it.scopedLive("Ctrl-C during an export leaves no file; during an import it prints where the import stopped, and the next run continues", () =>
+    Effect.gen(function*() {
+      const from = `vault:${yield* filled}`
+      const place = yield* folder
+      const stopped = yield* untilStopped(
+        onTerminal(["export", path.join(place, "half.jsonl"), "--store", from], {
+          react: { when: /writing: \d[\d,]* of 2,0\d\d records · \d+% · [\d,]+\/s · .* left/, type: ctrlC }
+        })
+      )
+      assert.strictEqual(stopped.code, 130, stopped.screen)
+      assert.match(stopped.screen, /stopped after [\d,]+ records?\. The same command begins again/)
+      assert.deepStrictEqual(fs.readdirSync(place), [])
+      const file = path.join(place, "whole.jsonl")
+      yield* told(["export", file, "--store", from])
+      const { line, screen, to } = yield* untilStopped(Effect.gen(function*() {
+        const to = `vault:${path.join(yield* folder, "to")}`
+        const line = ["import", file, "--store", to]
+        return { line, to, ...yield* onTerminal(line, { react: { when: /reading: \d/, type: ctrlC } }) }
+      }))
+      assert.match(screen, /reading: [\d,]+ of [\d,]+ bytes · \d+% · [\d,]+\/s/)
+      assert.match(screen, /stopped after [\d,]+ records?\. The same command goes on from there/)
+      assert.isTrue((yield* answered(Examined, ["doctor", "--store", to])).isHealthy)
+      const rest = yield* answered(Restored, line)
+      assert.deepInclude(rest, { records: count, complete: true })
+      assert.isBelow(rest.written, count)
+      assert.strictEqual(yield* told(["export", "--store", to]), fs.readFileSync(file, "utf8"))
+    }))
 
   it.scopedLive("Ctrl-C during an erasure prints how much was erased, and the next run erases the rest", () =>
     Effect.gen(function*() {

@@ -10,6 +10,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { Listed } from "../../src/cli/commands/Records.ts"
 import { Token } from "../../src/cli/commands/Serve.ts"
+import * as McpTokens from "../../src/mcp/McpTokens.ts"
 import { answered, file, folder, run, stores, told } from "./Running.ts"
 
 /** A client of the official SDK, closed with the scope. */
@@ -125,6 +126,22 @@ describe("effect-memory serve", () => {
       const [code] = yield* Effect.promise(() => ended)
       assert.strictEqual(code, 130, said())
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
+    }))
+
+  it.scopedLive("token adds a line to a file whose last line has no line feed, and writes no line that the server would refuse", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      const tokens = path.join(cwd, "tokens.txt")
+      const token = ["serve", "token", "--user", "ada", "--tokens", "tokens.txt"]
+      yield* told(token, { cwd })
+      fs.writeFileSync(tokens, fs.readFileSync(tokens, "utf8").trimEnd())
+      yield* told(token, { cwd })
+      for (const name of ["", "x".repeat(101)]) {
+        const refused = yield* run([...token, "--name", name], { cwd })
+        assert.deepStrictEqual([refused.code, refused.stdout], [4, ""])
+      }
+      const read = yield* McpTokens.fromText(fs.readFileSync(tokens, "utf8"))
+      assert.strictEqual(read.size, 2)
     }))
 
   it.scopedLive("refuses a public address without tokens, a port in use, and an invalid token file", () =>

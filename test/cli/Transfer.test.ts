@@ -2,9 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { Copied } from "../../src/cli/commands/Copy.ts"
 import { Listed, Remembered } from "../../src/cli/commands/Records.ts"
 import { Exported, Imported, Restored } from "../../src/cli/Formats.ts"
-import { answered, folder, root, run, stores, told } from "./Running.ts"
+import { answered, execute, file, folder, root, run, stores, told } from "./Running.ts"
 
 const fixture = (name: string) => path.join(root, "test/fixtures/transfer", name)
 
@@ -49,7 +50,75 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
     }))
 })
 
+describe("effect-memory export", () => {
+  it.scopedLive("keeps a symbolic link and writes the file that it names, and writes into a pipe and to stdout for -", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* filled(`vault:${path.join(cwd, ".memory")}`)
+      yield* told(["export", "file.jsonl"], { cwd })
+      const text = fs.readFileSync(path.join(cwd, "file.jsonl"), "utf8")
+      fs.writeFileSync(path.join(cwd, "file.jsonl"), "")
+      fs.symlinkSync("file.jsonl", path.join(cwd, "link.jsonl"))
+      yield* told(["export", "link.jsonl"], { cwd })
+      assert.isTrue(fs.lstatSync(path.join(cwd, "link.jsonl")).isSymbolicLink())
+      assert.strictEqual(fs.readFileSync(path.join(cwd, "file.jsonl"), "utf8"), text)
+      const script = `mkfifo pipe && (cat pipe > got & "${process.execPath}" "${file}" export pipe > said && wait)`
+      const { code, stderr } = yield* execute("sh", ["-c", script], { cwd })
+      assert.strictEqual(code, 0, stderr)
+      assert.isTrue(fs.lstatSync(path.join(cwd, "pipe")).isFIFO())
+      assert.strictEqual(fs.readFileSync(path.join(cwd, "got"), "utf8"), text)
+      assert.strictEqual(yield* told(["export", "-"], { cwd }), text)
+      assert.deepStrictEqual(fs.readdirSync(cwd).sort(), [".memory", "file.jsonl", "got", "link.jsonl", "pipe", "said"])
+    }))
+})
+
+describe("effect-memory copy", () => {
+  it.scopedLive("into a vault reports that use counts are left out, which a vault keeps for its process only", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const [file, db] = [path.join(place, "file.jsonl"), ["--store", `sqlite:${path.join(place, "memory.db")}`]]
+      yield* told(["remember", "Drinks tea.", ...db])
+      yield* told(["export", file, ...db])
+      const used = fs.readFileSync(file, "utf8").replace(
+        "\"tenant\":\"default\"}",
+        "\"tenant\":\"default\",\"uses\":{\"count\":3}}"
+      )
+      fs.writeFileSync(file, used)
+      yield* told(["import", file, ...db])
+      assert.strictEqual(yield* told(["export", ...db]), used)
+      for (const [to, omitted] of [["vault:copy", ["uses"]], ["sqlite:copy.db", []]] as const) {
+        const report = yield* answered(Copied, ["copy", to, ...db], { cwd: place })
+        assert.deepStrictEqual([report.uses, report.omitted], [1, omitted])
+      }
+    }))
+})
+
 describe("effect-memory import", () => {
+  it.scopedLive("reads a vault with its threads, or one tenant of it", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const [from, to, one] = [path.join(place, "from"), `sqlite:${path.join(place, "to.db")}`, path.join(place, "one")]
+      yield* filled(`vault:${from}`)
+      const chats = [
+        "import",
+        "--format",
+        "chatgpt",
+        fixture("chatgpt.json"),
+        "--user",
+        "ada",
+        "--store",
+        `vault:${from}`
+      ]
+      const { messages, threads } = yield* answered(Imported, chats)
+      yield* told(["remember", "Of another tenant.", "--tenant", "other", "--store", `vault:${from}`])
+      const args = ["import", "--format", "vault", from, "--store", to]
+      assert.deepInclude(yield* answered(Restored, args), { messages, threads, tombstones: 1, complete: true })
+      assert.strictEqual((yield* answered(Restored, args)).written, 0)
+      assert.strictEqual(yield* told(["export", "--store", to]), yield* told(["export", "--store", `vault:${from}`]))
+      const other = ["import", "--format", "vault", from, "--tenant", "other", "--store", `vault:${one}`]
+      assert.deepInclude(yield* answered(Restored, other), { records: 1, messages: 0 })
+    }))
+
   it.scopedLive("reads another system's memory once, into the given scope", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
@@ -70,6 +139,44 @@ describe("effect-memory import", () => {
       assert.isAbove(threads, 0)
       assert.isAbove(messages, 0)
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
+    }))
+
+  it.scopedLive("the memory folder of Claude Code, or the folder that contains it, is imported as the same records", () =>
+    Effect.gen(function*() {
+      const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
+      const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])
+      assert.isAbove(inner.created, 0)
+      const outer = yield* answered(Imported, [...args, fixture("claude-code")])
+      assert.strictEqual(outer.present, inner.created)
+    }))
+
+  it.scopedLive("an import of a folder reports its links, pipes and unreadable files, and reads the others", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const notes = path.join(place, "notes")
+      fs.mkdirSync(path.join(notes, "sub"), { recursive: true })
+      fs.writeFileSync(
+        path.join(notes, "tea.md"),
+        `---\ntags: [drink, instructions, ${"x".repeat(300)}]\n---\nGreen.\n`
+      )
+      fs.writeFileSync(path.join(notes, "sub/cake.md"), "Plum.\n")
+      fs.writeFileSync(path.join(place, "secret.md"), "Of another folder.\n")
+      fs.symlinkSync("../secret.md", path.join(notes, "out.md"))
+      fs.symlinkSync("nowhere.md", path.join(notes, "dangling.md"))
+      fs.symlinkSync("..", path.join(notes, "sub/loop"))
+      yield* execute("mkfifo", [path.join(notes, "pipe.md")])
+      const store = `vault:${path.join(place, "memory")}`
+      const args = ["import", "--format", "obsidian", notes, "--store", store]
+      const { created, skipped } = yield* answered(Imported, args)
+      assert.strictEqual(created, 2)
+      assert.deepStrictEqual(skipped.map(({ count, examples, reason }) => [reason, count, examples[0]]), [
+        ["a tag that a record cannot have", 2, "tea.md"],
+        ["a file that cannot be read", 1, "dangling.md"],
+        ["a link out of the folder", 1, "out.md"],
+        ["a link to a folder", 1, "sub/loop"],
+        ["neither a file nor a folder", 1, "pipe.md"]
+      ])
+      assert.deepInclude(yield* answered(Imported, args), { created: 0, present: 2 })
     }))
 
   it.scopedLive("a missing file, another format or an unreadable file makes the import fail without effect", () =>

@@ -49,6 +49,17 @@ describe("Validation", () => {
     }
   })
 
+  it("a message names the limit that a described value exceeds, unless the description names it", () => {
+    const said = (schema: Schema.Schema<string>) => linesOf(schema, "x".repeat(600))
+    const short = Schema.String.pipe(Schema.maxLength(500))
+    assert.deepStrictEqual(said(short.annotations({ description: "a question" })), [
+      "Expected a question (maxLength 500)"
+    ])
+    for (const known of [short, short.annotations({ description: "a question of 500 characters at most" })]) {
+      assert.notInclude(said(known)[0], "maxLength")
+    }
+  })
+
   it("long keys of the input are cut in a message", () => {
     const [line = ""] = linesOf(Schema.Record({ key: Schema.String, value: Schema.Int }), { ["k".repeat(9_000)]: "x" })
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)

@@ -58,6 +58,13 @@ describe("McpTokens", () => {
       for (const other of wrong) assert.isTrue(Option.isNone(tokens.holderOf(other)), other.slice(0, 60))
     }))
 
+  it.effect("McpTokens in a file with a byte order mark and carriage returns, as editors of Windows write it, are read", () =>
+    Effect.gen(function*() {
+      const { line, token } = yield* McpTokens.generate("one", ada)
+      const tokens = yield* McpTokens.fromText(`\ufeff${line}\r\n# a comment\r\n`)
+      assert.isTrue(Option.isSome(tokens.holderOf(token)))
+    }))
+
   it.effect("McpTokens in a file with invalid lines are refused with all line numbers and no quotation", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)

@@ -166,6 +166,32 @@ describe("importing a file", () => {
       })
     }))
 
+  it.scoped("importing a file of a Letta agent with unreadable and non-textual parts reads the rest, and reports those", () =>
+    Effect.gen(function*() {
+      const text = JSON.stringify({
+        agents: [null, {
+          id: "agent-0",
+          core_memory: [{ label: "persona", value: "A pilot." }, { label: 1 }],
+          passages: [{ text: null }, { text: "Orly." }],
+          messages: [
+            { role: "user", content: [{ type: "text", text: "Look:" }, { type: "image" }] },
+            { role: "assistant", content: "Wait.", tool_calls: [{ name: "look" }] },
+            { role: 5 }
+          ]
+        }],
+        blocks: [7]
+      })
+      const report = yield* Foreign.apply(yield* memory, ada, Either.getOrThrow(Letta.decode(text, adas)))
+      assert.deepStrictEqual([report.created, report.threads, report.messages], [2, 1, 2])
+      assert.deepStrictEqual(reasons(report), {
+        "a block that cannot be read": 2,
+        "a message that cannot be read": 1,
+        "a part of a message that is no text": 2,
+        "a passage that cannot be read": 1,
+        "an agent that cannot be read": 1
+      })
+    }))
+
   it.scoped("importing a file of a Zep graph keeps the valid times of facts, and links them to their entities", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("zep")
@@ -204,6 +230,25 @@ describe("importing a file", () => {
         ])
         assert.deepStrictEqual(reasons(report), expected)
       }
+    }))
+
+  it.scoped("importing a conversation again that has another branch now keeps its thread, and reports it; a longer one adds to it", () =>
+    Effect.gen(function*() {
+      const store = yield* memory
+      const chat = (...texts: ReadonlyArray<string>) =>
+        Either.getOrThrow(Conversations.decodeClaude(
+          JSON.stringify([{ uuid: "c", chat_messages: texts.map((text) => ({ sender: "human", text })) }]),
+          adas
+        ))
+      assert.strictEqual((yield* Foreign.apply(store, ada, chat("a", "b"))).messages, 2)
+      assert.strictEqual((yield* Foreign.apply(store, ada, chat("a", "b", "c"))).messages, 1)
+      const report = yield* Foreign.apply(store, ada, chat("a", "x", "y", "z"))
+      assert.deepStrictEqual([report.threads, report.messages], [0, 0])
+      assert.deepStrictEqual(reasons(report), { "there is a thread of this name with other messages": 1 })
+      const given = Layer.succeed(MemoryStore.MemoryStore, store)
+      const threads = yield* at(Layer.provide(Threads.layer, given), Threads.Threads)
+      const { items } = yield* threads.messages(ada, "claude:c")
+      assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
   it.scoped("importing a file of a folder makes records named after its files, with tags, kinds and links", () =>

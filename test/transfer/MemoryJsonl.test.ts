@@ -11,6 +11,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { ada, draft, id, put } from "../../src/testing/Sample.ts"
 import * as MemoryJsonl from "../../src/transfer/MemoryJsonl.ts"
+import * as Outboxes from "../harness/Outboxes.ts"
 import { built, embed, equal, faulty, holdings, lived, memory, vault } from "../storage/Copies.ts"
 import { stores } from "../stores.ts"
 import { isLong, times } from "../vault/Program.ts"
@@ -180,6 +181,57 @@ describe("a MemoryJsonl file", () => {
         found._tag === "Some" && found.value.body
       )
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
+    }))
+
+  it.scoped("a MemoryJsonl file that lacks a line in its middle is read as far as it goes, and the report says so", () =>
+    Effect.gen(function*() {
+      const first = yield* lived(memory, "hole", 8)
+      yield* (yield* threadsOf(first)).append(ada, "tea", [user("Which tea?")])
+      const lines = linesOf(yield* written(first))
+      for (const n of [1, lines.length - 2]) {
+        const report = yield* read(yield* memory, lines.toSpliced(n, 1).join(""))
+        assert.isTrue(report.complete)
+        assert.deepStrictEqual(report.skipped, [
+          { reason: "lines are missing before the last one", count: 1, examples: [`line ${lines.length - 1}`] }
+        ])
+      }
+    }))
+
+  it.scoped("a MemoryJsonl file adds no message to another thread of the same name, and reports it", () =>
+    Effect.gen(function*() {
+      const [first, second] = [yield* memory, yield* memory]
+      const said = (text: string, count: number) => Array.from({ length: count }, (_, n) => user(`${text} ${n}`))
+      yield* (yield* threadsOf(first)).append(ada, "tea", said("green", 150))
+      yield* (yield* threadsOf(first)).append(ada, "cake", said("plum", 1))
+      const threads = yield* threadsOf(second)
+      yield* threads.append(ada, "tea", said("black", 100))
+      const report = yield* read(second, yield* written(first))
+      assert.deepStrictEqual([report.threads, report.messages, report.written], [1, 1, 1])
+      assert.deepStrictEqual(report.skipped.map(({ count, reason }) => [reason, count]), [
+        ["the store has another thread of this name", 2]
+      ])
+      const { items, length } = yield* threads.messages(ada, "tea", { limit: 1 })
+      assert.deepStrictEqual([items[0]?.content, length], ["black 99", 100])
+    }))
+
+  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox: the store extracts each of them once, and continues", () =>
+    Effect.gen(function*() {
+      const [source, target] = [yield* vault, yield* memory]
+      const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)
+      yield* Effect.scoped(Effect.gen(function*() {
+        const outbox = yield* Outboxes.opened(writing, Outboxes.model(), { trigger: Outboxes.never })
+        assert.strictEqual(yield* outbox.append(Outboxes.ada, "s", Outboxes.users("a", "b")), 0)
+      }))
+      const text = yield* written(source)
+      const report = yield* read(target, text)
+      assert.deepStrictEqual(report.skipped, [])
+      assert.strictEqual(yield* written(target), text)
+      assert.strictEqual((yield* read(target, text)).written, 0)
+      const outbox = yield* Outboxes.opened(target, Outboxes.model(), { trigger: Outboxes.never })
+      assert.strictEqual(yield* outbox.append(Outboxes.ada, "s", Outboxes.users("c")), 2)
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* Outboxes.remembered(target), ["a", "b", "c"])
+      assert.deepStrictEqual(yield* Outboxes.rows(target), [])
     }))
 
   it.scoped("a MemoryJsonl file for a user contains everything about that user, of every kind and scope, and nothing of others", () =>

@@ -60,7 +60,7 @@ export const copy = make({
       const total = screen.isErrorTerminal ? yield* Rows.count(from, tenants.tenants) : undefined
       const progress = yield* Progress.make("records", total)
       let last: Copying.Progress | undefined
-      const report = yield* Copying.copy(from, to, {
+      const copied = yield* Copying.copy(from, to, {
         ...tenants,
         ...(Option.isSome(options.batch) && { batch: options.batch.value }),
         onProgress: (now) => {
@@ -71,13 +71,16 @@ export const copy = make({
         Effect.ensuring(progress.end),
         Effect.onInterrupt(() => screen.err(`${stopped(last)}\n`))
       )
+      // a vault keeps use counts for its process only, which ends here
+      const areUsesLost = copied.uses > 0 && address._tag === "Vault"
+      const report = { ...copied, omitted: [...copied.omitted, ...(areUsesLost ? ["uses" as const] : [])] }
       yield* print(shared, Copied, report, (report) =>
         [
           `${counted(report.records, "record")} in ${counted(report.tenants, "tenant")}: ${
             number(report.written)
           } written`,
           report.verified ? "verified: both sides are equal" : `not verified: ${number(report.differing)} differ`,
-          ...report.omitted.map((part) => `left out, since the target cannot hold it: ${part}`)
+          ...report.omitted.map((part) => `left out, since the target cannot keep it: ${part}`)
         ].join("\n"))
       if (!report.verified) {
         return yield* CommandError.make("found", "the two stores differ", "one was written to meanwhile: copy again")

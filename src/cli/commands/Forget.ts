@@ -61,7 +61,7 @@ export const forget = make({
 
 const forgetAll = (shared: Shared, args: ReadonlyArray<string>, purge: boolean, yes: boolean) =>
   Effect.gen(function*() {
-    const ids = yield* Effect.forEach(args, idOf)
+    const ids = Array.from(new Set(yield* Effect.forEach(args, idOf)))
     if (purge) yield* confirm(`Purge ${counted(ids.length, "record")}?`, yes)
     const store = yield* MemoryStore
     const was = yield* store.forget(shared.viewer, ids, purge ? { purge } : {})

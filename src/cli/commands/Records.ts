@@ -25,6 +25,10 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
+/** Largest size of a text on stdin, in bytes: one that a record cannot hold, whatever its characters and its blank end. */
+const longestInput = 4_194_304
+const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
+
 /** `remember`: writes a record. */
 export const remember = make({
   name: "remember",
@@ -58,7 +62,9 @@ export const remember = make({
       const screen = yield* Screen
       const isPiped = args.length === 0 || args.length === 1 && args[0] === "-"
       if (args.length === 0 && screen.canAsk) return yield* CommandError.make("usage", "remember: expected a text")
-      const body = isPiped ? (yield* screen.input).trimEnd() : args.join(" ")
+      const body = isPiped
+        ? (yield* Effect.mapError(screen.input(longestInput), () => tooLong)).trimEnd()
+        : args.join(" ")
       if (body.trim() === "") return yield* CommandError.make("refused", "remember: the text is empty")
       const id = Option.isSome(options.id) ? { id: yield* idOf(options.id.value) } : {}
       const store = yield* MemoryStore

@@ -96,17 +96,23 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     if (shared.viewer.reach === "everyone") {
       return yield* CommandError.make("refused", "a viewer of the whole tenant has no token")
     }
-    const { line, token } = yield* McpTokens.generate(name, shared.viewer)
-    if (Option.isSome(tokens)) {
-      const fs = yield* FileSystem
-      yield* Effect.mapError(
-        fs.writeFileString(tokens.value, `${line}\n`, { flag: "a", mode: 0o600 }),
-        () => CommandError.make("unavailable", "the file of tokens cannot be written")
-      )
+    if (name.length < 1 || name.length > 100) {
+      return yield* CommandError.make("refused", "--name: expected 1 to 100 characters")
     }
+    const { line, token } = yield* McpTokens.generate(name, shared.viewer)
+    if (Option.isSome(tokens)) yield* addLine(tokens.value, line)
     const answer = { token, line, ...(Option.isSome(tokens) && { file: tokens.value }) }
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
+
+/** Adds a line to a file of tokens, which is created if it does not exist, and whose last line may lack its line feed. */
+const addLine = (file: string, line: string) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem
+    const text = (yield* fs.exists(file)) ? yield* fs.readFileString(file) : ""
+    const gap = text === "" || text.endsWith("\n") ? "" : "\n"
+    yield* fs.writeFileString(file, `${gap}${line}\n`, { flag: "a", mode: 0o600 })
+  }).pipe(Effect.mapError(() => CommandError.make("unavailable", "the file of tokens cannot be read and written")))
 
 const serving = (
   { allowedHost, allowedOrigin, host, http: overHttp, port, tokens, ui }: Values,
@@ -117,6 +123,7 @@ const serving = (
     const { viewer } = shared
     const { version } = screen
     const http = overHttp || ui
+    if (port < 0 || port > 65_535) return yield* CommandError.make("usage", "serve: --port: expected 0 to 65535")
     if (!http && Option.isSome(tokens)) return yield* CommandError.make("usage", "serve: --tokens needs --http")
     if (Option.isNone(tokens) && scopeOf(viewer) === "global") {
       yield* screen.err("effect-memory: without --user or --agent the agent reads what is Global, and writes nothing\n")

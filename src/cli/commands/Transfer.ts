@@ -65,7 +65,7 @@ export const exporting = make({
       Options.withDescription("leaves out vectors, which can be made again")
     )
   }),
-  args: Args.text({ name: "PATH" }).pipe(Args.withDescription("the file; default stdout"), Args.optional),
+  args: Args.text({ name: "PATH" }).pipe(Args.withDescription("the file; default, or -: stdout"), Args.optional),
   examples: [
     ["export memories.jsonl", "writes the whole store"],
     ["export --user ada ada.jsonl", "writes everything about ada"]

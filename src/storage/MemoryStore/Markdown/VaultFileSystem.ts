@@ -377,7 +377,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,
-    message: `${shown(location)}: ${codeOf(cause) ?? reasonOf(cause)}`,
+    message: `${location === "" ? "the folder" : shown(location)}: ${codeOf(cause) ?? reasonOf(cause)}`,
     cause
   })
 
