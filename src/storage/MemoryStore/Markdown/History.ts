@@ -312,7 +312,10 @@ export const make = (fs: VaultFileSystem): History => {
   }
   const compacted = one(Effect.gen(function*() {
     if (!isWasteful()) return // checked again, since a reader before us in the queue may have found a rewritten file
-    const kept = yield* HistoryLine.living(yield* fs.bytesFrom(file, 0), places.all())
+    const kept = yield* HistoryLine.living(
+      yield* fs.bytesFrom(file, 0),
+      yield* EventLoop.paced(() => places.all(), 2_048)
+    )
     yield* rewrite(
       kept,
       (some, next) =>
@@ -341,13 +344,10 @@ export const make = (fs: VaultFileSystem): History => {
     size: () => end,
     index: one(Effect.gen(function*() {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
-      const index = { epoch, end, batch, dead: dead + places.dead(), places: places.all() }
+      const all = yield* EventLoop.paced(() => places.all(), 2_048)
       const hash = yield* HistoryLine.hashOf(fs, file, end)
-      // invalid if the file was replaced meanwhile
-      return Option.map(
-        Option.filter(yield* fs.stat(file), (stat) => stat.ino === ino),
-        () => ({ ...index, hash })
-      )
+      const stat = Option.filter(yield* fs.stat(file), (stat) => stat.ino === ino) // `None` if the file was replaced meanwhile
+      return Option.as(stat, { epoch, end, batch, dead: dead + places.dead(), places: all, hash })
     })),
     restore: (index) =>
       one(Effect.gen(function*() {

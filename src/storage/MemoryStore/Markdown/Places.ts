@@ -4,6 +4,7 @@
  */
 import { LargeMap } from "../../../domain/LargeMap.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { Steps } from "../../../host/EventLoop.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
 
@@ -18,8 +19,8 @@ export interface Places {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Returns all locations. Those of one record are adjacent, newest first. */
-  readonly all: () => ReadonlyArray<Place>
+  /** Collects all locations, in steps of one record, between which none may change. Those of a record are adjacent, newest first. */
+  readonly all: () => Steps<ReadonlyArray<Place>>
   /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
   /** Adds the location of a revision that is older than all known ones of its record. */
@@ -51,9 +52,14 @@ export const make = (): Places => {
     newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // a list is never empty
     tenants: () => Array.from(records.keys()),
     records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
-    all: () => {
+    *all() {
       const all: Array<Place> = []
-      for (const rows of records.values()) for (const places of rows.values()) all.push(...places)
+      for (const rows of records.values()) {
+        for (const places of rows.values()) {
+          for (const place of places) all.push(place)
+          yield 1
+        }
+      }
       return all
     },
     take: (parts) => {

@@ -330,7 +330,7 @@ export const load = (
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
       yield* EventLoop.turn
       // taken in one step, since an index must match the records saved with it
-      const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.entries()]
+      const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.files()]
       const indexes = tenantIndexes.flatMap(([tenant, tenantIndex]) => {
         const encoding = tenantIndex.encoded()
         return encoding === undefined ? [] : [[tenant, encoding] as const]
@@ -338,8 +338,8 @@ export const load = (
       const withIndex = tenantIndexes.flatMap(([, tenantIndex]) => tenantIndex.isBuilt() ? [tenantIndex] : [])
       yield* EventLoop.turn
       const entries: Array<Entry> = []
-      yield* EventLoop.forEach(all, 4_096, (entry) => {
-        if (isKept(entry)) entries.push(entry)
+      yield* EventLoop.forEach(all, 4_096, (file) => {
+        if (file._tag === "Entry" && isKept(file)) entries.push(file)
       })
       yield* writeSnapshot(fs, context, { entries, history: index, indexes })
       isRemoved = false

@@ -180,10 +180,7 @@ export const open = (
           viewed = number
         }
       })
-    /**
-     * Whether a scan found a file with the content that the history states. True also if the files of the batch were on disk before the
-     * scan: other content is then newer.
-     */
+    /** Whether a scan found a file as the history states, or later than its batch had landed: other content is then newer. */
     const isAsTold = (path: string, unlanded: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
@@ -255,7 +252,9 @@ export const open = (
       const all: Array<RevisionReader.Touched> = []
       const [size, generation] = [history.size(), history.generation()]
       let known = 0
-      yield* EventLoop.forEach(state.entries(), atATime, ({ hash, path, row: { record: { id } }, tenant }) => {
+      yield* EventLoop.forEach(state.files(), atATime, (file) => {
+        if (file._tag !== "Entry") return
+        const { hash, path, row: { record: { id } }, tenant } = file
         const place = history.at(path)
         if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
         else all.push([tenant, id, reopened.get(`${tenant}/${id}`)])

@@ -35,6 +35,9 @@ export interface News {
 /** The files of a vault and their records, as far as this process has read or written them. */
 export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
+  /** Returns all files. Cost: a copy of the list of files, which looks at none. */
+  readonly files: () => ReadonlyArray<Entry | Bad>
+  /** Returns the files that are records. Cost: all files. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
    * Files that have changed since the last snapshot, as they are now. Without rows that the library keeps for itself, which snapshots do
@@ -280,11 +283,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
 
   return {
     entry,
-    entries: () => {
-      const entries: Array<Entry> = []
-      for (const file of files.values()) if (file._tag === "Entry") entries.push(file)
-      return entries
-    },
+    files: () => Array.from(files.values()),
+    entries: () => Array.from(files.values()).filter((file) => file._tag === "Entry"),
     changed,
     paths: (tenant, id) => (claims.get(tenant)?.get(id) ?? none).map(({ path }) => path),
     tenantIndex: (tenant) => tenantIndexes.get(tenant) ?? made(tenant),
