@@ -80,7 +80,8 @@ const exitStatus: ReadonlyArray<readonly [string, string]> = [
   ["5", "the store cannot be opened or reached"],
   ["6", "a package is missing; the message names it"],
   ["7", "a check found something"],
-  ["130", "interrupted; the same command goes on, or begins again"]
+  ["130", "interrupted; the same command goes on, or begins again"],
+  ["143", "terminated; the same"]
 ]
 
 const environment: ReadonlyArray<readonly [string, string]> = [

@@ -281,7 +281,7 @@ export const Entity = Schema.Struct({
 /** An entity, as its schema decodes it. */
 export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
-/** Schema of the data of kind `learning`: what an agent learned in a session. The record has the confidence, not its data. */
+/** Schema of the data of kind `learning`: what an agent learned in a session. Its confidence is a field of the record, not of the data. */
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),

@@ -11,7 +11,7 @@
  *                        `invalid_scope` for a draft
  * ```
  *
- * The wrapped store itself rejects changes of records that the viewer does not see, or that are read-only.
+ * The wrapped store itself (`Transaction`) rejects changes of records that the viewer does not see, or that are read-only.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"

@@ -27,7 +27,7 @@ export interface Prompt {
 export interface Service {
   /** Name of the model, which is written into cassettes. */
   readonly model: string
-  /** Asks the model. Fails with `model`. Has no timeout: the caller sets one (an outbox sets two minutes). */
+  /** Asks the model. Fails with `model`. Has no timeout: the caller sets one (`ExtractionRunner`: two minutes). */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model, and decodes the first JSON object or array in the answer that fits the schema, even if prose or a fence surrounds it or

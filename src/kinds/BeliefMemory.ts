@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. `beliefs` defaults to the ten beliefs of its scope, or of broader ones, that match its body best. */
+  /** Stores a hypothesis. `beliefs`: by default the ten beliefs, of the hypothesis's or broader scopes, that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>

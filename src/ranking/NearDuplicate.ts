@@ -98,7 +98,7 @@ export const repeats = (): (record: MemoryRecord) => boolean => {
   }
 }
 
-/** Number of words from which a text is hashed by SimHash, not by the hash of its words in order. */
+/** Texts of at least this many words are hashed by SimHash; shorter ones by the hash of their words in order. */
 const simHashFrom = 64
 
 /** Hashes of the words of the text that `scan` read last. The next call of `scan` overwrites them. */

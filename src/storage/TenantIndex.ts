@@ -91,7 +91,7 @@ type Holders = LargeMap<string, MemoryId | Set<MemoryId>>
 export const make = (options: Options): TenantIndex => {
   const recent: Array<MemoryId> = []
   let version = 0
-  const rows = new Map<MemoryId, Stored>() // in the order of arrival, which the search index is built in
+  const rows = new Map<MemoryId, Stored>() // rows in the order of arrival, in which the search index adds them
   const tombstones = new Map<MemoryId, Stored>()
   let index: MemoryIndex.MemoryIndex | undefined
   /** Iterator of the ids that the index has not read yet. Ids in `stale` are not included. */

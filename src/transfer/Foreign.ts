@@ -77,16 +77,18 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly kind: string
   readonly body: string
   readonly id?: MemoryId.MemoryId | undefined
+  /** Reasons why parts of the other system's record are not in this one. */
+  readonly lost?: ReadonlyArray<string> | undefined
 }
 
 /** Makes an item for a record: derives the id, and corrects invalid tags and an invalid summary. */
 export const record = (
-  { id, reference, scope, summary, system, tags = [], ...fields }: Fields,
+  { id, lost: others = [], reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
 ): Item => {
   const all = Array.from(new Set(tags))
   const legal = all.filter((tag) => Schema.is(Tag)(tag) && !isReserved(tag)).slice(0, maxTags)
-  const lost = Array.from({ length: all.length - legal.length }, () => "a tag that a record cannot have")
+  const lost = [...others, ...all.slice(legal.length).map(() => "a tag that a record cannot have")]
   const title = summary?.replace(/\s+/g, " ").trim()
   return {
     _tag: "Draft",
@@ -251,6 +253,13 @@ const refusals: ReadonlySet<string> = new Set([
   "path_escape",
   "conflict"
 ])
+
+/** Returns the attributes of another system's record; if a record cannot have them, `lost` has the reason. */
+export const attributesOf = (value: unknown) => {
+  const own = objectOf(value)
+  const isLost = own === undefined && value !== undefined && value !== null
+  return { own, lost: isLost ? ["attributes that a record cannot have"] : [] }
+}
 
 /** Returns the value if it is a JSON object within the limits of `Payload.Json`; `undefined` otherwise. */
 export const objectOf = (value: unknown): Payload.JsonObject | undefined =>

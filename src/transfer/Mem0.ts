@@ -3,7 +3,7 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
-import { type Decoder, type Item, json, objectOf, record, skip, timeOf } from "./Foreign.ts"
+import { attributesOf, type Decoder, type Item, json, record, skip, timeOf } from "./Foreign.ts"
 
 const system = "mem0"
 
@@ -54,15 +54,17 @@ export const decode: Decoder = (text, context) =>
       })
       const isNamed = Object.keys(named).length > 0 && context.overrules !== true
       if (isNamed && !isScope(named)) return skip("an id of a user, agent or run that is not legal here", id)
+      const { lost, own } = attributesOf(metadata)
       return record({
         system,
+        lost,
         reference: id,
         kind: "semantic",
         body: body.toWellFormed(),
         scope: isNamed ? named : context.scope,
         tags: categories ?? [],
         metadata: {
-          ...objectOf(metadata),
+          ...own,
           mem0: Payload.definedFields({ hash: hash ?? undefined, updated_at: updated_at ?? undefined })
         },
         validAt: timeOf(created_at),

@@ -7,7 +7,7 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { foreign } from "../domain/MemoryId.ts"
 import * as Payload from "../domain/Payload.ts"
-import { type Decoder, type Item, json, objectOf, record, skip, timeOf } from "./Foreign.ts"
+import { attributesOf, type Decoder, type Item, json, record, skip, timeOf } from "./Foreign.ts"
 
 const system = "zep"
 
@@ -71,9 +71,10 @@ export const decode: Decoder = (text, context) =>
         const known = links.get(source.uuid) ?? new Map()
         links.set(source.uuid, known.set(`${target.uuid} ${type}`, { to: idOf(target.uuid), type, weight: 1 }))
       }
-      const own = objectOf(attributes)
+      const { lost, own } = attributesOf(attributes)
       items.push(record({
         system,
+        lost,
         reference: uuid,
         kind: "semantic",
         body: fact.toWellFormed(),
@@ -85,9 +86,10 @@ export const decode: Decoder = (text, context) =>
       }, context))
     }
     for (const { attributes, created_at, labels, name, summary, uuid } of nodes.values()) {
-      const properties = objectOf(attributes)
+      const { lost, own: properties } = attributesOf(attributes)
       items.push(record({
         system,
+        lost,
         reference: uuid,
         kind: "entity",
         summary: name.slice(0, 200),

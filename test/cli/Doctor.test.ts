@@ -150,6 +150,14 @@ describe("effect-memory doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
+  it.scopedLive("the command repair shows on a terminal how many of the files it has restored", () =>
+    Effect.gen(function*() {
+      const { store } = yield* damaged
+      const { code, screen } = yield* onTerminal(["repair", "--write", ...store])
+      assert.strictEqual(code, 0, screen)
+      assert.match(screen, /restoring: 1 of 1 files? · 100%/)
+    }))
+
   it.scopedLive("a person on a terminal is asked before anything is repaired, and nothing is repaired if the answer is no", () =>
     Effect.gen(function*() {
       const { file, store } = yield* damaged

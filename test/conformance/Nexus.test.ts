@@ -169,7 +169,7 @@ describe("nexus-agents' typed memories", () => {
       yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
     }))
 
-  it.effect("a procedure is found by a trigger in the context, most successful first, with an exact success rate", () =>
+  it.effect("procedures are found if the context contains one of their triggers, the most successful first, and success rates are not rounded", () =>
     Effect.gen(function*() {
       const memory = yield* ProceduralMemory.ProceduralMemory
       const store = (name: string, successes: number) =>

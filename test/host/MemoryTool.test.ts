@@ -47,7 +47,7 @@ describe("MemoryTool", () => {
       assert.strictEqual((yield* tool.call({})).text, "{\"sum\":3}")
     }))
 
-  it.effect("a violation is reported once, for an optional field too", () =>
+  it.effect("an argument that violates the schema is reported once, even if its field is optional", () =>
     Effect.gen(function*() {
       const { message } = yield* Effect.flip(add.call({ a: "1", b: 1.5 }))
       assert.strictEqual(message, "b: Expected an integer")

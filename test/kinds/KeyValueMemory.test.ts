@@ -313,7 +313,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("entries returns more entries than a page of the store has", (memory) =>
+    law("entries returns all entries, even if they fill more than one page of the store", (memory) =>
       Effect.gen(function*() {
         yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
         assert.strictEqual(yield* memory.size(ada), 1_100)

@@ -73,7 +73,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law("another viewer's facts, and records that are no facts, are ignored", (memory, db) =>
+  law("queries and invalidateFact ignore another viewer's facts, and records that are not facts", (memory, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })
       const sentence = yield* put(db, draft("Ada drinks tea", { kind: "semantic" }))

@@ -58,7 +58,7 @@ describe("McpTokens", () => {
       for (const other of wrong) assert.isTrue(Option.isNone(tokens.holderOf(other)), other.slice(0, 60))
     }))
 
-  it.effect("McpTokens in a file with a byte order mark and carriage returns, as editors of Windows write it, are read", () =>
+  it.effect("tokens are read from a file with a byte order mark and carriage returns, as editors of Windows write it", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(`\ufeff${line}\r\n# a comment\r\n`)

@@ -55,6 +55,15 @@ describe("bm25", () => {
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
+  it("documents whose terms all do not count in lengths, such as single characters, are found", () => {
+    const letters = (text: string) => text.split(" ")
+    const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body }, letters))
+    assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])
+    const found = bm25("x", docs, letters)
+    assert.deepStrictEqual(found.map(({ id }) => id), ["x", "x y"])
+    assert.isTrue(found.every(({ score }) => score > 0 && Number.isFinite(score)))
+  })
+
   it("equal scores keep the order of the documents", () => {
     assert.deepStrictEqual(ids("tea", doc("tea b"), doc("tea a"), doc("tea c")), ["tea b", "tea a", "tea c"])
   })

@@ -109,6 +109,20 @@ describe("importing a file", () => {
       })
     }))
 
+  it("attributes that a record cannot have are left out and reported", () => {
+    const deep = `{"a":${"[".repeat(1_000)}${"]".repeat(1_000)}}`
+    const edge = `{"uuid":"b","fact":"t","attributes":${deep}}`
+    for (
+      const [decode, text] of [
+        [Mem0.decode, `[{"id":"a","memory":"t","metadata":${deep}}]`],
+        [Zep.decode, `{"edges":[${edge}],"nodes":[]}`]
+      ] as const
+    ) {
+      const [item] = Either.getOrThrow(decode(text, { scope: { userId: "bob" } }))
+      assert.deepInclude(item, { _tag: "Draft", lost: ["attributes that a record cannot have"] })
+    }
+  })
+
   it.scoped("importing a file of mem0 keeps ids as scopes, times, categories and metadata, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")

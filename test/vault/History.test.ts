@@ -218,7 +218,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("generation or isReplaced tells a reader that a rewritten history has not been read to its end", () =>
+  it.scopedLive("while a rewritten history is not read to its end, either generation has changed or isReplaced is true", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

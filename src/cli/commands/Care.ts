@@ -11,6 +11,7 @@ import { MemoryId } from "../../domain/MemoryId.ts"
 import * as Embedder from "../../host/Embedder.ts"
 import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
+import type { VaultService } from "../../storage/MemoryStore/Markdown.ts"
 import { make, print, type Shared } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Doctor from "../Doctor.ts"
@@ -64,6 +65,18 @@ export const Repaired = Schema.Struct({
   repairs: Schema.Array(Schema.Struct({ path: Schema.String, id: MemoryId, revision: Schema.Number }))
 })
 
+/** Returns the files to restore. With `write`, restores them, and shows the progress. */
+const repaired = (vault: VaultService, write: boolean) =>
+  Effect.gen(function*() {
+    const found = yield* vault.repair()
+    if (!write || found.length === 0) return found
+    const progress = yield* Progress.make("files", found.length)
+    return yield* Effect.ensuring(
+      vault.repair({ write, onProgress: (files) => progress.at(files, "restoring") }),
+      progress.end
+    )
+  })
+
 /** `repair`: restores damaged files of a vault. */
 export const repair = make({
   name: "repair",
@@ -80,7 +93,7 @@ export const repair = make({
   run: ({ options: { write }, shared }) =>
     Effect.gen(function*() {
       const { vault } = yield* opened(shared)
-      const repairs = Option.isSome(vault) ? yield* vault.value.repair({ write }) : []
+      const repairs = Option.isSome(vault) ? yield* repaired(vault.value, write) : []
       yield* print(shared, Repaired, { isWritten: write, repairs }, ({ repairs }, { paint }) =>
         repairs.length === 0
           ? "nothing to restore"

@@ -80,9 +80,9 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
   )
 
 /**
- * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. `about:
- * "agent"` lets memories of viewers without a user be stored in the agent's shared scope; those of a user only if `sharedWrites` includes
- * `agent`. Fails with `invalid_scope` if the scope may not be written, or would be Global without `options.scope` saying so.
+ * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. With `about:
+ * "agent"`, memories are stored in the agent's shared scope if the viewer has no user, or if `sharedWrites` includes `agent`. Fails with
+ * `invalid_scope` if the scope may not be written, or is Global although `options.scope` does not ask for Global.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,

@@ -30,6 +30,7 @@ export class RecencyIndex {
     else if (this.#late.push(doc) === longest) this.#endRun()
   }
 
+  /** Orders two doc ids, to break ties of a ranking as `byRecency` does: newest first, then by id. */
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 

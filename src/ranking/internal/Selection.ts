@@ -84,7 +84,7 @@ export class MatchCollector {
     this.#slack = slack
   }
 
-  /** Reads the matches of the index from position `from` on. Returns the score from which the index lists later matches. */
+  /** Reads the matches of the index from position `from` on. Returns the least score that a later match needs: the index omits others. */
   readonly read = (from: number): number => {
     const index = this.#index
     const { matches: { data: matches }, scores: { data: scores } } = index

@@ -36,10 +36,10 @@ export interface VaultService {
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
    * Restores damaged files from their last good revisions. Without `write`, only returns the files that it would restore. Keeps the damaged
-   * bytes in `.effect-memory/damaged`.
+   * bytes in `.effect-memory/damaged`. Calls `onProgress` with the number of files restored so far, after each.
    */
   readonly repair: (
-    options?: { readonly write?: boolean }
+    options?: { readonly write?: boolean; readonly onProgress?: (files: number) => Effect.Effect<void> }
   ) => Effect.Effect<ReadonlyArray<Repair>, MemoryError.MemoryError>
   /**
    * Accepts the trust and origin that the files of a cloned vault claim: signs the files with this vault's key, and returns the number

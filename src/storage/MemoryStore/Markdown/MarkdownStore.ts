@@ -74,7 +74,7 @@ export const make = (
       refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
       issues: Effect.sync(() => [...vault.unsealed(), ...vault.state.issues(), ...vectorBackend.issues()]),
       verify: Effect.withSpan(verify(fs, vault), "markdown.verify"),
-      repair: ({ write = false } = {}) => Effect.withSpan(repair(fs, vault, write), "markdown.repair"),
+      repair: (options) => Effect.withSpan(repair(fs, vault, options), "markdown.repair"),
       adopt: Effect.withSpan(adopt(fs, vault), "markdown.adopt")
     }
     return { store, vault: service }
@@ -255,7 +255,7 @@ const verify = (
 const repair = (
   fs: VaultFileSystem.VaultFileSystem,
   { context, exclusive, history, state, refresh }: Folder.Vault,
-  write: boolean
+  { onProgress = () => Effect.void, write = false }: Parameters<VaultService["repair"]>[0] = {}
 ): Io<ReadonlyArray<Repair>> => {
   const damaged = () => state.entries().filter(({ damage }) => damage !== undefined)
   const told = (all: ReadonlyArray<Entry>) =>
@@ -265,7 +265,7 @@ const repair = (
     refresh,
     exclusive(Effect.gen(function*() {
       const all = damaged()
-      for (const { damage: _, extra, row, ...entry } of all) {
+      for (const [n, { damage: _, extra, row, ...entry }] of all.entries()) {
         const { frame, path, tenant } = entry
         const content = yield* WritePlan.print(context, path, tenant, { record: row.record, extra, frame })
         yield* fs.makeFolder(`${Layout.hidden}/damaged`)
@@ -277,6 +277,7 @@ const repair = (
         const mended: Entry = { ...entry, row, extra, stat: nowhere, settled: false, hash: sha256(content) }
         if (history.newest(tenant, row.record.id)?.after !== mended.hash) yield* history.append([partOf(mended)])
         state.set(path, mended)
+        yield* onProgress(n + 1)
       }
       return told(all)
     }))

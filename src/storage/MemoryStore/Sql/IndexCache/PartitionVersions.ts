@@ -17,7 +17,7 @@ export type Wanted = ReadonlyMap<string, number>
 /** The current versions of the visible partitions. */
 export interface PartitionVersions {
   readonly wanted: Wanted
-  /** Value of `Dialect.history` in the database; `undefined` if unknown. */
+  /** Id of the history of the database (`Dialect.history`), which changes if commits may have been lost; `undefined` if unknown. */
   readonly history: string | undefined
   /** Dimensions and version of the requested model's vectors. The dimensions are 0 if there are none. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
