@@ -85,8 +85,8 @@ export interface Inject {
 export const make = (search: Search, config: InjectionConfig = {}): Inject => {
   const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
-  // `render` gets the budget, not the search: `render` skips a record that is too long and shows later, shorter ones; a search would stop
-  // there
+  // // `render` gets the budget, not the search: `render` skips a record that is too long and shows later, shorter ones, but a search with
+  // a budget ends at the first record that is too long
   const maxChars = budget === undefined ? undefined : budget * 4
   const asked = {
     limit: maxEntries,

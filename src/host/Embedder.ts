@@ -17,7 +17,7 @@ export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model, by which vectors are stored. A model that makes other vectors must have another name. */
+  /** Name of the model, under which vectors are stored. A model that makes other vectors must have another name. */
   readonly model: string
   /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number

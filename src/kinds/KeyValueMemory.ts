@@ -157,7 +157,9 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the strings of `keys`, which a `KeyValueStore` cannot list itself, in one write. Returns the number of copied strings. */
+/**
+ * Copies the strings under `keys` from a `KeyValueStore`, which cannot list its keys itself, in one write. Returns how many were copied.
+ */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,

@@ -313,7 +313,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("entries returns all entries, even if they fill more than one page of the store", (memory) =>
+    law("KeyValueMemory.entries returns every entry, even if there are more than one page of the store", (memory) =>
       Effect.gen(function*() {
         yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
         assert.strictEqual(yield* memory.size(ada), 1_100)

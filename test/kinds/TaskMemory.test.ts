@@ -49,7 +49,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("queryEpisodes returns the latest first, and its filter precedes the limit", (memory) =>
+  law("queryEpisodes returns the latest episodes first, and its limit counts only episodes that pass the filter", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       const query = (query: TaskMemory.EpisodeQuery) => Effect.map(memory.queryEpisodes(ada, query), actions)

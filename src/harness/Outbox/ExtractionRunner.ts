@@ -128,7 +128,9 @@ const isMaxFacts = Schema.is(Extraction.MaxFacts)
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   Validation.refuseOptions("Outbox", issuesOf(options))
 
-/** Number of failures of a conversation in a row after which only every third request is carried out; of a batch, to park it. */
+/**
+ * Number of failures in a row after which only every third request of a conversation is carried out. A batch that fails as often is parked.
+ */
 const maxFailures = 10
 /** Largest number of messages, and of store rows (up to 60,000 characters each), in one extraction run; a single batch may exceed both. */
 const readingLimits = { messages: 100, rows: 16 }

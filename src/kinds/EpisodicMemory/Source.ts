@@ -89,7 +89,7 @@ export interface Semantic {
 /** The type that an episode without a `type` has. */
 export const talk = "chat_message"
 
-/** Number of episodes that are read, those stored last; the newest are searched among these. A store keeps at most as many per scope. */
+/** Number of episodes that a query reads: those stored last, of which it returns the newest. A store keeps at most this many per scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
