@@ -111,7 +111,7 @@ export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, n
     })
   )
 
-/** Fails with `not_owned` if the rules forbid all writes to the scope. */
+/** Fails with `not_owned` if the scope is Global and the rules have `globalWrites: "deny"`. */
 export const mayWrite = (
   { globalWrites }: WriteRules,
   op: string,

@@ -291,7 +291,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Runs the four searches ("legs"). Each may be switched off. A failure of one is reported; if all fail, the call fails. */
+/** Runs the searches ("legs") that are on. Reports a search that fails, except with `unsupported`; fails if all of them fail. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,

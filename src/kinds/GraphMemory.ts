@@ -337,7 +337,7 @@ const pathTo = (end: Walked): Path => {
   return path.reverse()
 }
 
-/** Traverses breadth first. Visits each entity once, by a shortest path. After each visit, calls `isEnough`, and stops if it is true. */
+/** Finds entities breadth first, each by a shortest path. After every visited record, entity or not, stops if `isEnough` returns true. */
 const walk = (
   graph: Graph,
   viewer: Viewer.Any,

@@ -234,7 +234,7 @@ const asked = <A>(
     return said
   })
 
-/** Returns the scope to write. Fails with `invalid_scope` if the viewer may not write it. */
+/** Returns the scope to write. Fails with `invalid_scope` if it is not a valid scope, or if the viewer may not write it. */
 const scopeFor = (
   viewer: Viewer.Any,
   { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
