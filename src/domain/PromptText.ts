@@ -103,7 +103,7 @@ const hidden =
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
- * Returns the code points of a run to keep. Reads only the visible characters next to the run, so that a second call has the same result.
+ * Returns the code points of `run` that stay. Reads only the visible characters next to the run, so that a second call has the same result.
  */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)

@@ -161,7 +161,7 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
 
 /* Functions with which the library redacts what it writes and reads. Without a redaction, each of them changes nothing. */
 
-/** Redacts the texts of a batch. Skips the rows that the library writes for itself, whose texts are already redacted. @internal */
+/** Redacts the texts of a batch, except those of rows that the library writes for itself and of updates by `System`. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,

@@ -170,17 +170,20 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("confidence reaches the lowest level by repeated weakening, and the highest by repeated reinforcement", (memory) =>
-    awaited(async () => {
-      const { beliefId } = await memory.retain(belief("Bern"))
-      for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
-      assert.strictEqual((await memory.recall(beliefId))?.confidence, "high")
-      assert.lengthOf(await memory.query({ minConfidence: 1 }), 1)
-      for (let n = 0; n < 60; n++) await memory.weaken(beliefId, "no")
-      assert.strictEqual((await memory.recall(beliefId))?.confidence, "speculative")
-      assert.lengthOf(await memory.query({ minConfidence: 0.01 }), 0)
-      assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
-    }))
+  law(
+    "confidence reaches the lowest level by repeated weakening, and the highest by repeated reinforcement",
+    (memory) =>
+      awaited(async () => {
+        const { beliefId } = await memory.retain(belief("Bern"))
+        for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
+        assert.strictEqual((await memory.recall(beliefId))?.confidence, "high")
+        assert.lengthOf(await memory.query({ minConfidence: 1 }), 1)
+        for (let n = 0; n < 60; n++) await memory.weaken(beliefId, "no")
+        assert.strictEqual((await memory.recall(beliefId))?.confidence, "speculative")
+        assert.lengthOf(await memory.query({ minConfidence: 0.01 }), 0)
+        assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
+      })
+  )
 
   law("confidence rises and falls with reasons, which the audit lists", (memory) =>
     awaited(async () => {
