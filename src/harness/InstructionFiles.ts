@@ -53,9 +53,8 @@ export interface Service {
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only Global records of the tenant; forgets records of files that are gone or no longer imported. Unchanged
-   * records are not rewritten. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails only if none can be
-   * stored.
+   * Stores the files as read-only Global records of the tenant; forgets those of files that are gone or no longer imported. Rewrites no
+   * unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if none can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
