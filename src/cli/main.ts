@@ -25,7 +25,7 @@ import * as Screen from "./Screen.ts"
  */
 setFlagsFromString("--interrupt-budget=1500000")
 
-/** The error code with which a write to stdout failed. With `EPIPE` its reader has closed the pipe, and does not need the rest. */
+/** Code of the error with which a write to stdout failed. `EPIPE`: the reader of stdout has closed the pipe, and wants no more output. */
 let lost: string | undefined
 process.stdout.on("error", ({ code = "EIO" }: NodeJS.ErrnoException) => {
   lost ??= code

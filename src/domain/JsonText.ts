@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // parsing that failed would fail again from each bracket that was open then; skipping these brackets keeps the time linear
+    // parsing from a bracket that was still open at this failure would fail, too; skipping these brackets keeps the time linear
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1

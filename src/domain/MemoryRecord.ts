@@ -239,7 +239,7 @@ export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** Returns the SHA-256 of `embeddingText` as hex, by which the vector of the record is stored. It changes whenever that text changes. */
+/** Returns the SHA-256 of `embeddingText` as hex: the key of the record's stored vector. It changes whenever that text changes. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 

@@ -103,7 +103,7 @@ const hidden =
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
- * Returns the code points of a run to keep. Reads only the visible characters next to the run, so that a second call has the same result.
+ * Returns the code points of `run` that stay. Reads only the visible characters next to the run, so that a second call has the same result.
  */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
@@ -296,7 +296,8 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    const lengths = new Uint16Array((rows + 1) * width) // cell (i, j): length of a longest one of `a` from `head + i`, `b` from `head + j`
+    // cell (i, j): length of the longest common subsequence of `a` from `head + i` on and `b` from `head + j` on
+    const lengths = new Uint16Array((rows + 1) * width)
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
         lengths[i * width + j] = a[head + i] === b[head + j]

@@ -108,7 +108,7 @@ const expected = (ast: AST.AST): string =>
       : String(ast)
   }`
 
-/** Returns the limits of length and size that a description leaves out, since it says what the value is for. */
+/** Returns the Schema's limits of length and size as text, without those whose number the text of its description already contains. */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
   const limits = Object.entries(schema).flatMap(([name, limit]) =>

@@ -53,8 +53,8 @@ export interface Service {
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only records in the tenant's Global scope; forgets records whose files no longer exist. Unchanged records are
-   * not rewritten. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails only if none can be stored.
+   * Stores the files as read-only Global records of the tenant; forgets those of files that are gone or no longer imported. Rewrites no
+   * unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if none can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // another process, working in another directory, may have stored this record: it is stale only if its file does not exist
+    // another process, in another working directory, may have stored this record: stale only if its file is gone or no longer imported
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)

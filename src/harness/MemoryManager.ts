@@ -251,7 +251,7 @@ const accept = (
       )
   )
 
-/** Selects every writable store, or the named ones, which must be writable. */
+/** Selects every writable store, or the named ones. Fails with `read_only` if a named store is not writable, or if no store is selected. */
 const targets = (
   federated: Federated.Service,
   names: ReadonlyArray<string> = []
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately, so that a failing store does not affect the others. Fails only if every store fails. */
+/** Adds the drafts to each store separately. Fails if all stores fail, or with `invalid_id` if a draft with an id has several stores. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,

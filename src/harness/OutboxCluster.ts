@@ -62,9 +62,9 @@ export interface Service extends Outbox.Service {
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Then checks the conversations that became unchanged for an hour since the
-   * last call. For one without waiting messages it erases the cluster messages, in case its owner was killed before; for one with a waiting
-   * batch it sends the cluster message again, in case the appending process was killed before sending it.
+   * Compacts the store, and returns the number of erased records. Then checks the conversations that have been unchanged for an hour now,
+   * but not yet at the last call. For one without waiting messages it erases the cluster messages, in case its owner was killed before; for
+   * one with a waiting batch it sends the cluster message again, in case the appending process was killed before sending it.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }

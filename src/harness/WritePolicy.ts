@@ -111,7 +111,7 @@ export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, n
     })
   )
 
-/** Fails with `not_owned` if the rules forbid all writes to the scope. */
+/** Fails with `not_owned` if the scope is Global and the rules have `globalWrites: "deny"`. */
 export const mayWrite = (
   { globalWrites }: WriteRules,
   op: string,
@@ -385,7 +385,7 @@ export const makeToolGuard = (
   }
 }
 
-/** Returns the provided plugins, and adds the spec's write limit unless one of them has its id or the limit is 0. */
+/** Returns the provided plugins and the spec's write limit. Leaves the limit out if it is 0, or if a provided plugin has its id. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
     const plugins = yield* HarnessPlugin.Plugins

@@ -17,7 +17,7 @@ export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model, by which vectors are stored. A model that makes other vectors must have another name. */
+  /** Name of the model, under which vectors are stored. A model that makes other vectors must have another name. */
   readonly model: string
   /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number
@@ -84,7 +84,7 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
 
 /**
  * Returns the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to 0..0.95. The
- * `weight` stays. Costs one call of the model; fails if that call fails.
+ * `weight` stays. Costs one call of the model; fails if that call fails. Returns an embedder of 0 dimensions unchanged, without a call.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -118,7 +118,7 @@ const unrelated = [
  * Embeds offline, without a model: the vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words,
  * from a table of 20,000 English words in 100 dimensions. The order of words makes no difference. Vectors have length 1; a text without a
  * known word has the zero vector. The layer reads the table, 2 MB, from the package's folder. It fails with `io` if the table is not there,
- * as in a bundle.
+ * as in a bundle, and with `corrupt` if the table is incomplete.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -291,7 +291,7 @@ const recentlyUsed = (limit: number) => {
   }
 }
 
-/** Model name of the word vectors. Increase its last number if the table, the tokenizer or the weights change: vectors are stored by it. */
+/** Model name under which word vectors are stored. Increase its last number if the table, the tokenizer or the weights change. */
 const wordModel = "glove-100d-20k-1"
 const wordDimensions = 100
 

@@ -68,8 +68,9 @@ export const pacer = (budget = 8_192): Pacer => {
 export type IsDue = (work: number) => boolean
 
 /**
- * Makes the end of a step that begins now: after `stretch` units of work, or once 4 ms have passed, since work takes longer than its units
- * say on a slow machine, before its code is compiled, and while garbage is collected. Reads the clock after every sixteenth of `stretch`.
+ * Returns a function that says whether the step that begins now should end: after `stretch` units of work, or once 4 ms have passed, since
+ * work takes longer than its units say on a slow machine, before its code is compiled, and while garbage is collected. Reads the clock once
+ * per sixteenth of `stretch`.
  */
 const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
   const end = clock.unsafeCurrentTimeMillis() + 4
@@ -143,7 +144,7 @@ export const forEach = <A>(
     return some()
   })
 
-/** Runs `Steps` to their result. Pauses like `forEach`, after every `stretch` units of work. Default 16,384, about 2 ms. */
+/** Runs a generator of steps until it returns. Pauses like `forEach`, after every `stretch` units of work. Default 16,384, about 2 ms. */
 export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect<A> =>
   Effect.clockWith((clock) => {
     const steps = begin()
@@ -159,7 +160,9 @@ export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect
     return some()
   })
 
-/** Whether to pause at the end of a piece of work: otherwise several pieces in a row, each below `stretch`, would block the loop. */
+/**
+ * Whether to pause after the last step. Short work does not pause, but many pieces in a row that are just below `stretch` must not block.
+ */
 const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
 
 /** Options of a `LazyIndex`. */
@@ -170,7 +173,7 @@ export interface LazyOptions<Row, A> {
   readonly add: (index: A, row: Row) => number
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
-  /** Returns the current rows, without tombstones. Rows that are set during the iteration may be among them or not. */
+  /** Returns the current rows, without tombstones (rows of forgotten records). Rows set during the iteration may be among them or not. */
   readonly rows: () => Iterable<Row>
 }
 
@@ -213,7 +216,7 @@ export class LazyIndex<in out Row, in out A> {
     return this.#index
   }
 
-  /** Returns the index. Builds it if necessary, without pauses: then it blocks for the time that all rows take. */
+  /** Returns the index. If it is not built yet, adds all rows at once, which blocks the event loop until it is built. */
   build(): A {
     return this.#index ?? atOnce(this.#building())
   }

@@ -141,7 +141,7 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Returns one redaction for several stores that are used as one: the stores' own if all have the same (`isSame`). If they differ, returns
- * one that applies each of them in turn, whose `listen` listens to all, and that is the same as none of them. @internal
+ * one that applies each of them in turn, and whose `listen` listens to all; `isSame` is false for it and any of them. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -161,7 +161,7 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
 
 /* Functions with which the library redacts what it writes and reads. Without a redaction, each of them changes nothing. */
 
-/** Redacts the texts of a batch. Skips the rows that the library writes for itself, whose texts are already redacted. @internal */
+/** Redacts the texts of a batch, except those of rows that the library writes for itself and of updates by `System`. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,

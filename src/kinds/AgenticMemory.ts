@@ -88,7 +88,8 @@ export interface Service {
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
    * Returns notes that have values of an attribute in common with this note: those with the most values in common first, then the newest.
-   * Only the 200 best matches of a search and the 200 newest notes are compared.
+   * Compares only the 200 newest notes with one of the tags or, for other attributes, the 200 best matches of a search and the 200 newest
+   * notes.
    */
   readonly findByShared: (
     viewer: Viewer.Any,

@@ -144,7 +144,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
   /** Counts the records that the viewer sees. Cost: reads all its beliefs, hindsights and counterfactuals. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets beliefs superseded before `olderThan`, epoch ms, but none that changes meanwhile or is read-only. Returns their number. */
+  /** Forgets beliefs superseded before `olderThan` (epoch ms), unless changed meanwhile or read-only. Returns how many were forgotten. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 

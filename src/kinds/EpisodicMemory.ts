@@ -60,7 +60,7 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Chat messages and other events, newest first. Each may fill half of the limit, and also the places that the other does not need. */
+  /** Chat messages and other events, newest first. Each of the two may fill half of the limit, and more if the other leaves room. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
   /** Episodes found by meaning, best first, without those in `episodic` and without those whose text nearly repeats one of these. */
   readonly semantic: ReadonlyArray<Found<Episode>>
@@ -291,7 +291,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Runs the four searches ("legs"). Each may be switched off. A failure of one is reported; if all fail, the call fails. */
+/** Runs the searches ("legs") that are on. Reports a search that fails, except with `unsupported`; fails if all of them fail. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
@@ -345,7 +345,7 @@ const recall = (
 const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(leg, (): ReadonlyArray<A> => [])
 
-/** Merges chat messages and events, newest first. Each may fill half of the limit, and also the places that the other does not need. */
+/** Merges chat messages and events, newest first. Each of the two may fill half of the limit, and more if the other leaves room. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,

@@ -38,7 +38,7 @@ export interface Relationship extends Schema.Schema.Type<typeof RelationshipSche
 /** A path from one record to another, in order. Each relationship may be followed in either direction. */
 export type Path = ReadonlyArray<Relationship>
 
-/** Schema of the conditions that relationships to follow must meet. */
+/** Schema of the conditions that a relationship must meet to be followed. */
 const Along = Schema.Struct({
   /** Types of relationships to follow; `wikilink` is the type of a `[[Name]]` in a body. Default: all types. */
   types: Schema.optional(Schema.Array(Schema.String)),
@@ -94,7 +94,7 @@ export interface Service {
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /** Relates two entities; `not_found` if the viewer does not see both. A repeated call sets the weight. Cost: linear in `from`'s links. */
+  /** Adds a relationship or sets its weight. Fails with `not_found` unless both ends are visible. Cost: linear in the links of `from`. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
@@ -107,13 +107,13 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Traverses breadth first: nearest first, then by weight. `maxDepth: 1`: neighbours. Returns none if the viewer does not see `from`. */
+  /** Returns entities, nearest first, then heaviest first; none if `from` is not visible. With `maxDepth: 1`, only the neighbours. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows relationships of exactly these types, in order, each in its direction; returns the last entities. Without types: `from`. */
+  /** Follows a chain of outgoing relationships, one per type in order; returns the entities at its ends. Without types, returns `from`. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -337,7 +337,7 @@ const pathTo = (end: Walked): Path => {
   return path.reverse()
 }
 
-/** Traverses breadth first. Visits each entity once, by a shortest path. After each visit, calls `isEnough`, and stops if it is true. */
+/** Finds entities breadth first, each by a shortest path. After every visited record, entity or not, stops if `isEnough` returns true. */
 const walk = (
   graph: Graph,
   viewer: Viewer.Any,

@@ -157,7 +157,9 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the strings of `keys`, which a `KeyValueStore` cannot list itself, in one write. Returns the number of copied strings. */
+/**
+ * Copies the strings under `keys` from a `KeyValueStore`, which cannot list its keys itself, in one write. Returns how many were copied.
+ */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -349,7 +351,7 @@ const draftOf = (
 /** Greatest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Converts a value to fields of a record: a string to the body; any other value to `data`, with its words in the body, for searches. */
+/** Converts a value to a record's fields: a string that fits to the body, any other value to `data`, with its words in the body. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>

@@ -228,7 +228,7 @@ export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effec
 
 /**
  * Returns a viewer and a filter that read exactly the sessions of the viewer's scope, and nothing of other narrower scopes. For a viewer
- * without ids, returns that viewer and no condition.
+ * without ids, with another reach than `exact`, or `System`, returns that viewer and no condition.
  */
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
   if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || hasNoIds(viewer)) return { reader: viewer, filter: {} }

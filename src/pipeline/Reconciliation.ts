@@ -121,9 +121,9 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Adds to each decision the kind, importance and attributes of its fact: the fact with the same text, else the one with most words in
- * common. Drops the deletion of a memory that says the same as a fact. For each deleted memory, adds the most similar fact that no decision
- * is about, since the model must have deleted the memory because of that fact. @internal
+ * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact: the fact with the same text, else the most
+ * similar one, if similar enough. Drops the deletion of a memory that says the same as a fact. For each deleted memory, adds the most
+ * similar fact that no decision is about, since the model must have deleted the memory because of that fact. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,

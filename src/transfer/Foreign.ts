@@ -34,7 +34,7 @@ export type Item =
     readonly _tag: "Draft"
     readonly place: string
     readonly draft: Draft & { readonly id: MemoryId.MemoryId }
-    /** Parts of the record that cannot be imported, as reasons. */
+    /** Reasons why parts of the other system's record are not in this one. */
     readonly lost?: ReadonlyArray<string>
   }
   | {

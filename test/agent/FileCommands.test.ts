@@ -201,7 +201,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("files are edited where the text shown to the model matches, and characters hidden from the model are kept", () =>
+  it.live("edits match the text as shown to the model, and keep the characters that are hidden from the model", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"

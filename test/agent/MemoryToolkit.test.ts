@@ -105,7 +105,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("a JSON object in the model's text is found", () => {
+  it.effect("the method object finds a JSON object in the model's text", () => {
     const { model } = scripted([text("Sure: {\"facts\":[\"tea\"]}")])
     const Facts = Schema.Struct({ facts: Schema.Array(Schema.String) })
     return Effect.gen(function*() {
@@ -121,7 +121,7 @@ describe("MemoryToolkit.layerCompletion", () => {
       assert.instanceOf(error.cause, AiError.UnknownError)
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, scripted().model))))
 
-  it.effect("is named after the provider if there is one", () =>
+  it.effect("is named after the provider if the model reports one", () =>
     Effect.gen(function*() {
       const named = Layer.provide(MemoryToolkit.layerCompletion, Model.make("acme", scripted().model))
       assert.strictEqual((yield* Effect.provide(Completion.Completion, named)).model, "acme")
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the block is not in a chat's history, and each prompt without its block begins with the whole previous prompt without its block", () =>
+  it.effect("a chat's history contains no block; each prompt, apart from its block, begins with the whole previous prompt, apart from that one's block", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -380,7 +380,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("layerInjectedFor uses its own viewer for a call that provides none, and otherwise the call's", () =>
+  it.effect("layerInjectedFor uses its own viewer for a call that provides none, and the call's viewer for any other call", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const { tags } = yield* heard(generate("Which tea?"))
@@ -412,7 +412,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("fails with the model's own error", () =>
+  it.effect("fails with the model's own error if the model fails", () =>
     injected(scripted())(() =>
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(generate("Which tea?")))._tag, "UnknownError")

@@ -137,7 +137,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "a call with the id of an invisible, missing or read-only record changes nothing; the first two have the same answer",
+    "a call with the id of an invisible, missing or read-only record changes nothing; invisible and missing records have the same answer",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()

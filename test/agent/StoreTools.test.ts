@@ -138,7 +138,7 @@ describe("MemoryTools.makeStores", () => {
       Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
     ))
 
-  it.effect("stores that the tools were not made for cannot be reached by them", () =>
+  it.effect("the tools reach no store that they were not made for", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
       assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       }
     }))))
 
-  it.effect("stores that deduplicate keep one of several equal entries, and similar ones apart", () =>
+  it.effect("stores that deduplicate keep one of several equal entries, and all of several similar ones", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("supports a chat of several turns with injection, one add per turn and extraction, and keeps its history clean", () => {
+  it.effect("supports a chat of several turns with injection, one add per turn and extraction, and keeps injected memories out of its history", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

@@ -39,7 +39,7 @@ describe("retrieval metrics", () => {
     near(measure([...others(10), "a"], grades(["a", 1])), { "ndcg@10": 0, mrr: 1 / 11 })
   })
 
-  it("the best order has ten documents if there are more relevant ones", () => {
+  it("the ideal order of NDCG@10 has ten documents if more than ten are relevant", () => {
     const ids = others(12)
     near(measure(ids, new Map(ids.map((id) => [id, 1]))), { "ndcg@10": 1, "recall@10": 10 / 12 })
   })

@@ -78,7 +78,7 @@ describe("npm run eval", () => {
     assert.include(output, "cannot read")
   })
 
-  it("the figures are the same with a vault", async () => {
+  it("the figures over a vault equal those over a store in memory", async () => {
     const { output } = await evaluate(collection, "--exclude-category", "5", "--store", "vault", "--json")
     assert.deepStrictEqual(result(output), expected)
   })

@@ -78,7 +78,7 @@ describe("examples", () => {
   })
 
   it.each(["b-secret.js", "b-secret-elsewhere.js"])(
-    "%s: a plugin denies a key, whatever fiber calls the tool",
+    "%s: a plugin denies a tool call that contains a secret key, whatever fiber makes the call",
     async (program) => {
       const { code, output } = await run(join(path, program), elsewhere())
       assert.notStrictEqual(code, 0)
@@ -104,7 +104,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic: a week of memory with a crash is run by at most sixty lines", async () => {
+  it("automatic: an example of at most sixty lines runs a week of memory with a crash", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)

@@ -97,7 +97,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
-  it.scopedLive("is 4 if stdin is longer than what can be read into memory, and it is not read to its end", () =>
+  it.scopedLive("is 4 if stdin is longer than what can be read into memory, and stdin is not read to its end", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (const line of ["remember -", "import --format mem0 -"]) {

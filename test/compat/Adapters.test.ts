@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("list finds entries of a scope behind a thousand newer ones of other scopes, and search without a query scores 0", () =>
+  it.effect("list finds entries of a scope behind a thousand newer ones of other scopes; hits of a search without a query have score 0", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)
@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("recall by an adapter returns its episodes, and reports a search that fails, but none that is switched off", () =>
+  it.scoped("recallMemories returns the adapter's episodes, and lists a search that fails in failures, but no search that is switched off", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)

@@ -109,7 +109,7 @@ describe("nexus-agents' session", () => {
       assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
     }))
 
-  law("the learnings of each session are kept, however many follow", (memory) =>
+  law("the learnings of a session are kept, however many sessions follow", (memory) =>
     awaited(async () => {
       for (let n = 0; n < 60; n++) {
         await memory.startSession(`s${n}`)
@@ -170,17 +170,20 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("confidence reaches the lowest and the highest level", (memory) =>
-    awaited(async () => {
-      const { beliefId } = await memory.retain(belief("Bern"))
-      for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
-      assert.strictEqual((await memory.recall(beliefId))?.confidence, "high")
-      assert.lengthOf(await memory.query({ minConfidence: 1 }), 1)
-      for (let n = 0; n < 60; n++) await memory.weaken(beliefId, "no")
-      assert.strictEqual((await memory.recall(beliefId))?.confidence, "speculative")
-      assert.lengthOf(await memory.query({ minConfidence: 0.01 }), 0)
-      assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
-    }))
+  law(
+    "confidence reaches the lowest level by repeated weakening, and the highest by repeated reinforcement",
+    (memory) =>
+      awaited(async () => {
+        const { beliefId } = await memory.retain(belief("Bern"))
+        for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
+        assert.strictEqual((await memory.recall(beliefId))?.confidence, "high")
+        assert.lengthOf(await memory.query({ minConfidence: 1 }), 1)
+        for (let n = 0; n < 60; n++) await memory.weaken(beliefId, "no")
+        assert.strictEqual((await memory.recall(beliefId))?.confidence, "speculative")
+        assert.lengthOf(await memory.query({ minConfidence: 0.01 }), 0)
+        assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
+      })
+  )
 
   law("confidence rises and falls with reasons, which the audit lists", (memory) =>
     awaited(async () => {

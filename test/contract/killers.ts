@@ -75,7 +75,7 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "search also returns the conversation turns next to a matching turn, ranked above a lone match, and no turns further away",
+    "search also returns the conversation turns next to a matching turn, above equal texts outside of conversations, and no turns further away",
   "the speaker of a turn is not stored":
     "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
   "search ignores words in the first person":

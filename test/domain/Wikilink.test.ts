@@ -40,7 +40,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](100%.md) [[x]](y.md)"), ["100%.md", "x"])
   })
 
-  it("tags returns words after # that contain a letter, but none in code, in links or within other words", () => {
+  it("Wikilink.tags returns the words after # that contain a letter, but none in code, in links or within other words", () => {
     assert.deepStrictEqual(
       Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
       ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]

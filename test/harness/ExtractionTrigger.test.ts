@@ -95,7 +95,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("any passes every event to each of its triggers, and fires when one of them fires", () =>
+  it.scoped("ExtractionTrigger.any passes every event to each of its triggers, and fires when one of them fires", () =>
     Effect.gen(function*() {
       const trigger = Trigger.any(Trigger.interval(2), Trigger.sessionEnd, Trigger.idle("1 minute"))
       const { fired, tell } = yield* followed(trigger)
@@ -143,12 +143,12 @@ describe("ExtractionTrigger", () => {
       }))
   }
 
-  it("a trigger made by any has no `watch` if one of its parts has none", () => {
+  it("a trigger made by ExtractionTrigger.any has no `watch` if one of its triggers has none", () => {
     const own = Trigger.make("own", (events) => Stream.as(events, undefined))
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("a trigger that can never fire lists the reason in `issues`, also as a part of any", () => {
+  it("a trigger that can never fire lists the reason in `issues`, also if ExtractionTrigger.any combines it with others", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

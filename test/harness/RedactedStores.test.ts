@@ -132,7 +132,7 @@ describe("a store with a redaction", () => {
       assert.notInclude(asked.join("\n"), secret)
     }))
 
-  it.scoped("publishes its redactions once in the events of a service, whether or not those were built with the redaction", () =>
+  it.scoped("publishes each redaction once in the events of a MemoryService, whether or not the service was built with the redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const store = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)

@@ -41,7 +41,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
-  it.effect("options with which it would wait or loop forever are a defect", () =>
+  it.effect("options with which embed would wait or loop forever are a defect", () =>
     Effect.gen(function*() {
       const { service } = backend()
       const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
@@ -127,7 +127,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a"], ["a"]])
     }))
 
-  it.effect("all vectors are returned to the next caller, wherever the first one is interrupted", () =>
+  it.effect("the next caller receives all vectors, wherever the first caller was interrupted", () =>
     Effect.gen(function*() {
       const { service } = backend(Effect.repeatN(Effect.yieldNow(), 5))
       for (let steps = 0; steps < 60; steps++) {

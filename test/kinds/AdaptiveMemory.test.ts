@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the filter precedes the limit, and no viewer sees another's records",
+      "the limit counts only records that pass the filter, and no viewer sees another's records",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -145,7 +145,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("the order of the store's list stays the same", (memory, store) =>
+    law("retrieve does not change the order of the store's list", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         const before = yield* store.list(ada, {})

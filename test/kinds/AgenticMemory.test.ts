@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an applied contradiction closes the older note; a second one at the same time is a conflict",
+      "applying a proposed contradiction closes the older note; applying another one proposed for it then fails with conflict",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "old", "The ferry to Bern runs daily")
@@ -194,7 +194,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "changes are proposed by newer notes only, for older notes in the same scope only",
+      "evolution proposes changes only of notes that are older and in the same scope",
       (notes) =>
         Effect.gen(function*() {
           yield* write(notes, "elsewhere", gateway, { scope: "global" })

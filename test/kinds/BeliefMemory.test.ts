@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "retain makes subject, predicate and object the summary; query filters, most confident first, then newest",
+    "retain makes subject, predicate and object the summary; a query returns matching beliefs, most confident first, then newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))
@@ -38,7 +38,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "query orders by confidence or time, ascending or descending, up to its limit",
+    "a query orders beliefs by confidence or time, ascending or descending, and returns at most its limit",
     (memory) =>
       Effect.gen(function*() {
         const ids = []
@@ -176,7 +176,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "audit lists every change with time, reason and evidence, even if the store keeps fewer revisions",
+    "the audit lists every change with time, reason and evidence, even if the store keeps fewer revisions",
     (memory) =>
       Effect.gen(function*() {
         const proof = yield* retain(memory, "Oslo")

@@ -282,7 +282,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.isEmpty(yield* memory.getByIds(bob, ids))
       }))
 
-    law("undefined fields are dropped", (memory) =>
+    law("saveEpisode drops fields that are undefined", (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.saveEpisode(ada, said("x", { context: undefined, intensity: undefined }))
         assert.deepStrictEqual(record.data, { type: "chat_message" })
@@ -331,7 +331,7 @@ const store = (change: (store: MemoryStore.Service) => Partial<MemoryStore.Servi
 const broken = MemoryError.make("io", { op: "test", message: "the disk is gone" })
 
 describe("EpisodicMemory", () => {
-  it.effect("a search of beforeTurn that fails is reported beside the results of the others, and all failing fail the call", () =>
+  it.effect("a search of beforeTurn that fails is reported beside the results of the other searches; if all fail, the call fails", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))

@@ -337,7 +337,7 @@ describe("every kind", () => {
     }))
 
   law(
-    "answers are those of an empty store once all records have expired",
+    "every operation answers as on an empty store once all records have expired",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -355,7 +355,7 @@ describe("every kind", () => {
       })
   )
 
-  it.scoped("answers are the same after a restart", () =>
+  it.scoped("every operation answers the same after a restart of the store", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = (store: typeof MemoryStore.Service) =>

@@ -35,7 +35,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
       })
   )
 
-  law("all resources are found, however many", (memory) =>
+  law("findByType and findByLocation return all resources, however many", (memory) =>
     Effect.gen(function*() {
       for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
       assert.lengthOf(yield* memory.findByType(ada, "file"), 30)

@@ -49,19 +49,22 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("queryEpisodes returns the latest first, and its filter precedes the limit", (memory) =>
-    Effect.gen(function*() {
-      yield* three(memory)
-      const query = (query: TaskMemory.EpisodeQuery) => Effect.map(memory.queryEpisodes(ada, query), actions)
-      assert.deepStrictEqual(yield* query({}), ["release", "test", "build"])
-      assert.deepStrictEqual(yield* query({ limit: 1 }), ["release"])
-      assert.deepStrictEqual(yield* query({ taskType: "dev", limit: 1 }), ["test"])
-      assert.deepStrictEqual(yield* query({ taskId: "u" }), ["test"])
-      assert.deepStrictEqual(yield* query({ success: true }), ["test"])
-      assert.deepStrictEqual(yield* query({ success: false }), ["release", "build"])
-      assert.deepStrictEqual(yield* query({ since: 200, until: 300 }), ["release", "test"])
-      assert.deepStrictEqual(yield* query({ since: 201, until: 299 }), [])
-    }))
+  law(
+    "queryEpisodes returns the latest episodes first, and its limit counts only episodes that pass the filter",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* three(memory)
+        const query = (query: TaskMemory.EpisodeQuery) => Effect.map(memory.queryEpisodes(ada, query), actions)
+        assert.deepStrictEqual(yield* query({}), ["release", "test", "build"])
+        assert.deepStrictEqual(yield* query({ limit: 1 }), ["release"])
+        assert.deepStrictEqual(yield* query({ taskType: "dev", limit: 1 }), ["test"])
+        assert.deepStrictEqual(yield* query({ taskId: "u" }), ["test"])
+        assert.deepStrictEqual(yield* query({ success: true }), ["test"])
+        assert.deepStrictEqual(yield* query({ success: false }), ["release", "build"])
+        assert.deepStrictEqual(yield* query({ since: 200, until: 300 }), ["release", "test"])
+        assert.deepStrictEqual(yield* query({ since: 201, until: 299 }), [])
+      })
+  )
 
   law("queryEpisodes accepts 0 as a time and refuses it as a limit", (memory) =>
     Effect.gen(function*() {

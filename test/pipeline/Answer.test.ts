@@ -94,7 +94,7 @@ describe("readFacts", () => {
   it("a single object outside of a list is no fact, since it may be an error", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
-  it("every fact that parseFacts finds is found", () => {
+  it("every fact that parseFacts finds is found by readFacts, too", () => {
     FastCheck.assert(
       FastCheck.property(answers("facts"), (answer) => {
         const parsed = parseFacts(answer)
@@ -146,7 +146,7 @@ describe("readDecision", () => {
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([{ event: "ADD", text: "a" }]))
   )
 
-  it("every decision that parseDecision finds is found", () => {
+  it("every decision that parseDecision finds is found by readDecision, too", () => {
     FastCheck.assert(
       FastCheck.property(answers("memory"), (answer) => {
         const parsed = parseDecision(answer, 2)

@@ -1222,7 +1222,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("the vectors of the other texts are computed if the Embedder always refuses one text", () => {
+  it.effect("an Embedder that always refuses one text does not prevent the vectors of all other texts", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both

@@ -265,7 +265,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
-  it.scoped("importing a file of a folder makes records named after its files, with tags, kinds and links", () =>
+  it.scoped("importing a folder makes records named after the folder's files, with tags, kinds and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!

@@ -25,7 +25,7 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
-/** Largest size of a text on stdin, in bytes: one that a record cannot hold, whatever its characters and its blank end. */
+/** Largest size of a text on stdin, in bytes: the longest body, and room for white space at its end, which is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
 

@@ -80,9 +80,10 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
   )
 
 /**
- * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. With `about:
- * "agent"`, memories are stored in the agent's shared scope if the viewer has no user, or if `sharedWrites` includes `agent`. Fails with
- * `invalid_scope` if the scope may not be written, or is Global although `options.scope` does not ask for Global.
+ * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. The scope is
+ * `options.scope`; else, with `about: "agent"`, that of the viewer's agent; else `Viewer.subjectOf`. Fails with `invalid_scope` if the
+ * viewer has no agent in the second case, if the scope is Global although `options.scope` is not, or if it may not be written: for a viewer
+ * with a user, the agent's scope may only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -128,7 +129,10 @@ const isMaxFacts = Schema.is(Extraction.MaxFacts)
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   Validation.refuseOptions("Outbox", issuesOf(options))
 
-/** Number of failures of a conversation in a row after which only every third request is carried out; of a batch, to park it. */
+/**
+ * Number of failures in a row after which only every third request of a conversation is carried out. Also the number of failures of one
+ * batch, while other batches succeed, after which that batch is parked.
+ */
 const maxFailures = 10
 /** Largest number of messages, and of store rows (up to 60,000 characters each), in one extraction run; a single batch may exceed both. */
 const readingLimits = { messages: 100, rows: 16 }
@@ -196,8 +200,9 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failure of the batches. A permanent failure, or the tenth one, parks the batch if it was read alone; if several were read
- * together, they are read one by one from now on. Any other failure is only counted and returned.
+ * Counts a failure of the batches. After a permanent failure, or the tenth one, batches that were read together are read one by one from
+ * now on; a batch that was read alone is parked, for a tenth failure only if another extraction has succeeded since the batch's first
+ * failure. Fails with the error, unless the batch is parked, or the failure is permanent and batches are to be read one by one.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -233,7 +238,8 @@ const countFailure = (
   })
 
 /**
- * Extracts memories from the batches; writes them and erases the batches in one write. Fails with `taken` if another process did so first.
+ * Extracts memories from the batches; writes them and erases the batches in one write. With the extractor `ingest`, passes the messages to
+ * the store, and then erases the batches. Fails with `taken` if another process has extracted the batches first.
  */
 const read = (
   runner: ExtractionRunner,
@@ -352,8 +358,8 @@ const isOpen = (
   })
 
 /**
- * Limits the time of a call. Does not wait for a call that ignores interruption; a late write by it fails, because the rows it read are
- * erased.
+ * Limits the time of a call. Does not wait for a call that ignores interruption; if such a call writes later, the write fails once another
+ * run has erased the rows that it read.
  */
 const inTime = <A>(
   { timeout }: ExtractionRunner,

@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds to the cached state a batch that another process appended. If other writes happened in between, marks the cache as stale. */
+/** Adds to the cached state a batch that another process appended. Marks the cache as stale if it lacks writes before that batch. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

@@ -1,21 +1,21 @@
 /**
- * Divides two resources among the conversations of an outbox. The first is readers: a reader is a slot for one extraction run, and a
- * reading is one such run; a run that hangs must delay no other tenant. The second is time of the event loop: an outbox must not block the
- * process's other tasks.
+ * Divides two resources among the conversations of an outbox. The first is slots for extraction runs (which this module's names call
+ * readings): a run that hangs must delay no other tenant. The second is time of the event loop: an outbox must not block the process's
+ * other tasks.
  *
  * ```text
- * readers        `concurrency` readings run at once, each with its own model calls. Half of the readers, rounded up, are
- *                prompt readers; the rest are slow readers.
- * round robin    A free reader goes to the tenant that has waited longest since it last got one; within the tenant to the
- *                conversation that has waited longest. After one reading a conversation with more to read queues again.
- * slow readings  A reading that exceeds its time slice moves to a slow reader and frees its prompt reader. From then on
- *                the conversation starts with a slow reader, until one of its readings ends within the time slice.
- * no room        If all slow readers are taken, the newest reading of the tenant that holds the most of them is stopped in
- *                favour of a tenant that holds at least two fewer. Otherwise the reading keeps its prompt reader until a
- *                conversation waits for that reader; then it is stopped, and queues for a slow reader.
+ * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
+ *              slots; the others are slow slots.
+ * round robin  A free slot goes to the tenant that has waited longest since it last got one; within the tenant to the
+ *              conversation that has waited longest. After one run, a conversation with more to extract queues again.
+ * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
+ *              conversation starts in a slow slot, until one of its runs ends within the time slice.
+ * no room      If all slow slots are occupied, the newest run of the tenant that occupies the most of them is stopped in
+ *              favour of a tenant that occupies at least two fewer. Otherwise the run that exceeded its time slice keeps its
+ *              prompt slot until a conversation waits for that slot; then the run is stopped, and queues for a slow slot.
  * ```
  *
- * A stopped reading does not count as failed: it is restarted later, and repeats its model calls.
+ * A stopped run does not count as failed: it is restarted later, and repeats its model calls.
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"

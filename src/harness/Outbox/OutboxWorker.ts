@@ -76,7 +76,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Fibers run only during an extraction or while its trigger waits for a time; they end with the scope. */
+/** Opens a worker. Its fibers end with the scope; if the trigger has `watch`, they run only during extraction and timed waits. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
@@ -324,7 +324,10 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
     }
   })
 
-/** Requests extraction, and waits until it has ended or capacity is free. Fails if it fails, and after `left` milliseconds. */
+/**
+ * Requests extraction if a batch waits, and returns once that has ended or capacity is free. Fails with `rate_limited` if the extraction
+ * fails, or after `left` milliseconds.
+ */
 const waitForRoom = (
   capacity: Capacity,
   worker: OutboxWorker,
@@ -375,7 +378,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerLine }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerLine
 
-/** Chooses the conversation to extract from, to free capacity: `worker` if it is full or has waiting batches, else the easiest one. */
+/** Chooses the conversation to extract from: `worker` if full or with waiting batches, else that of its tenant with least `difficulty`. */
 const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)

@@ -88,7 +88,7 @@ export const using = <A, E>(
     return settle(workers, worker)
   })
 
-/** Updates whether the worker is idle; then closes the workers idle longest, until at most `openLines` are open. */
+/** Updates whether the worker is idle; then, while more than `openLines` workers are open, closes those that have been idle longest. */
 export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { idle, isIdle = OutboxWorker.isIdle, open, openLines = 1_000 } = workers
@@ -112,8 +112,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
   })
 
 /**
- * Stores those messages that the options select for extraction. Returns the sequence number of the first message, stored or not. Fails with
- * `invalid_scope` if the viewer has no scope to store memories in.
+ * Stores the messages that are not blank and that the option `filter` selects. Returns the sequence number of the first message, stored or
+ * not. Fails with `invalid_scope` if the viewer has no scope to store memories in.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -155,7 +155,7 @@ export const tenantsOf = (
 export const isUnread = (state: OutboxState.OutboxState): boolean =>
   state.plan !== undefined || OutboxState.waiting(state).length > 0
 
-/** Returns the number of messages that wait for extraction. */
+/** Returns the number of messages in the waiting batches, including messages that were not selected for extraction. */
 export const waitingOf = (state: OutboxState.OutboxState): number =>
   OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
 

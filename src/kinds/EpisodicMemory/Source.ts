@@ -89,7 +89,7 @@ export interface Semantic {
 /** The type that an episode without a `type` has. */
 export const talk = "chat_message"
 
-/** Number of episodes that are read, those stored last; the newest are searched among these. A store keeps at most as many per scope. */
+/** Number of episodes that a query reads: those stored last, of which it returns the newest. A store keeps at most this many per scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -183,11 +183,11 @@ export const filterOf = (
   })
 }
 
-/** Returns the `limit` newest records, newest first; of those with equal times, the greatest id first. */
+/** Returns the `limit` records with the latest `validAt`, latest first; of those with equal times, the greatest id first. */
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Adds the default type and a summary to an episode. The summary is made from the context, or is the type if there is no text at all. */
+/** Adds to an episode the default type and, if it has no summary, one: from the context, or the type if context and body are blank. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

@@ -113,7 +113,7 @@ export const find = (
 /**
  * Returns a viewer that sees the scope and as little else as possible: so the search costs less, and document frequencies are counted over
  * the records of the scope. It sees nothing, neither records nor term statistics, that the given viewer does not see. Returns the given
- * viewer if that does not see the scope.
+ * viewer if it is `System`, has reach `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,

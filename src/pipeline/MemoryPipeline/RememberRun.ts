@@ -4,9 +4,9 @@
  * Law: nothing is written before the last model call has answered. Then the whole batch is written or nothing, and only if every memory
  * in the prompt is unchanged. If one was changed, the run plans once more.
  *
- * Ids in the batch are derived: a message's from its sequence number in the session, a fact's from its text, a successor's from the record
- * that it replaces. Every viewer of the tenant can compute such an id, and could first create a record of its own with that id. If one did,
- * the id is replaced by one that only the store can compute. In the names of this module, a turn is a message to process.
+ * Ids in the batch are derived: of a message from its sequence number in the session, of a fact from its text, of a successor from the
+ * record that it replaces. Every viewer of the tenant can compute such an id, and could first create a record of its own with it. If one
+ * did, the id is replaced by one that only the store can compute. In the names of this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -234,7 +234,7 @@ const asked = <A>(
     return said
   })
 
-/** Returns the scope to write. Fails with `invalid_scope` if the viewer may not write it. */
+/** Returns the scope to write. Fails with `invalid_scope` if it is not a valid scope, or if the viewer may not write it. */
 const scopeFor = (
   viewer: Viewer.Any,
   { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
@@ -338,7 +338,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Returns which mutations are new. A Put with a future `validAt` is not new if the record with its id will say the same by then. */
+/** Returns which mutations are new. A Put with a future `validAt` is not new if an open record of its id and text is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
