@@ -134,7 +134,7 @@ const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
     : 0
 })
 
-/** Whether a character belongs to a script that writes no spaces between words. Such a character counts as a word. */
+/** Whether a character belongs to a script that writes no spaces between words. Each such character counts as a word. */
 const isUnspaced = (code: number): boolean =>
   code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
   (code >= 0x1780 && code < 0x1800)

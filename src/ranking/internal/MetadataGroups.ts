@@ -42,7 +42,7 @@ export const passesTest = (test: ColumnTest, doc: number): boolean => {
 /** The metadata groups of an index. */
 export class MetadataGroups {
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  /** Stand-in for the records of each group, on which conditions on metadata are evaluated. */
+  /** For each group, a record that represents all records of the group. Conditions on metadata are evaluated on this record. */
   readonly #likes: Array<Filtered | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** Whether a record without a group was added. */

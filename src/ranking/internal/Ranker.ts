@@ -102,7 +102,7 @@ export interface LazyRanker {
 
 /** A ranker, and what a source of records must know about the query to gather candidates. */
 export interface QuestionRanker extends Ranker {
-  /** Whether the source returns the signals of the candidates. */
+  /** Whether the source must return the signals of the candidates. */
   readonly isExplained: boolean
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>

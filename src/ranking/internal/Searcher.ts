@@ -64,8 +64,8 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns the filter of a call for a retrieval. For forgotten records it leaves out instructions, which only `System` may restore, and
- * checks the valid time only if it has `asOf`.
+ * Returns the filter of a call, as a retrieval needs it. For forgotten records, the filter checks the valid time only if it has `asOf`, and
+ * leaves out instructions unless the viewer is `System`, which alone may restore them.
  */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   if (filter.forgotten === true) {
@@ -231,7 +231,7 @@ export function* list(
   return { items, next: makeCursor(viewer, filter, positionOf(items[limit - 1]!)) } // a limit is at least 1
 }
 
-/** Returns at most `limit` records of a list, after a position. */
+/** Returns at most `limit` records that pass the filter, newest first, starting after a position. */
 export const page = (
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the depth of the next round: 2 to 16 times this one, the more the fewer hits were kept in proportion to `limit`. */
+/** Returns the depth of the next round: 2 to 16 times this one. The factor is greater if fewer hits were kept, relative to `limit`. */
 const deeper = (depth: number, limit: number, kept: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
 
