@@ -3,7 +3,7 @@
  * all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
- * id        belongs to the first store that has a record of it, mirrors last; records of the same id in later stores are
+ * id        belongs to the first store that has a record of it; mirrors come last. Records of the same id in later stores are
  *           copies, which are only mentioned in `alsoIn`
  * put       goes to the store that `route` names, else to the primary; deduplicates within that store
  * batch     over several stores: see `WriteRouter`

@@ -292,7 +292,7 @@ const asObject = (value: unknown): object => typeof value === "object" && value 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
-/** Returns the default summary of a text. For a note whose author chose its file name, that name; else one derived from the body. */
+/** Returns the default summary of a text: the file's name if its author chose it, else a summary derived from the body. */
 const summaryOf = (place: Layout.RecordPath, body: string): string | undefined =>
   place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
 

@@ -283,7 +283,7 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** Changes after which a new snapshot is saved: more than this number of files, and more than this share of all files. */
+/** A new snapshot is saved after changes of more than this number of files, and of more than this share of all files. */
 const least = 20
 const share = 1 / 50
 

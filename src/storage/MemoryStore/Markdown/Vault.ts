@@ -1,5 +1,5 @@
 /**
- * An open vault: reads its folder, and coordinates writes, of which only one process makes any at a time. `Markdown` makes a store of it.
+ * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `Markdown` makes a store of it.
  *
  * A write appends its revisions to the history, which makes them durable, and then replaces the `.md` files. If a process dies in between,
  * the next holder of the lock completes the batch: it writes each file that is missing, incomplete or still the old one. Any other text is
@@ -180,7 +180,7 @@ export const open = (
           viewed = number
         }
       })
-    /** Whether a scan found a file as the history states, or later than its batch had landed: other content is then newer. */
+    /** Whether a scan found the file as the history states, or the file's batch is all on disk, so that any other content is newer. */
     const isAsTold = (path: string, unlanded: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
