@@ -222,7 +222,7 @@ export const makeCursor = (
   return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
 }
 
-/** Parses a cursor. Returns `undefined` if the cursor was made for another viewer or filter; only the filter's `limit` may differ. */
+/** Parses a cursor. `undefined` if it is malformed, or was made for another viewer or filter; only the filter's `limit` may differ. */
 export const readCursor = (
   viewer: Viewer.Any,
   filter: MemoryFilter,

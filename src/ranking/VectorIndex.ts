@@ -177,7 +177,7 @@ export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: numb
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
 
-/** Scales a vector so that its largest component is 1. Returns `undefined` if it is all zeros or not finite. */
+/** Scales a vector so that its largest absolute component is 1. Returns `undefined` if the vector is all zeros or not finite. */
 const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
   const numbers = Array.from(vector)
   const most = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0)

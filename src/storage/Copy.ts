@@ -81,7 +81,7 @@ export interface Report extends Counts {
   readonly written: number
   /**
    * Whether the target has everything that was to be copied. `false` if one of the stores was written to during the copy; another copy then
-   * adds the rest.
+   * adds what is missing.
    */
   readonly verified: boolean
   /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */

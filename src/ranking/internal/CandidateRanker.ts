@@ -277,7 +277,7 @@ interface Speaker {
   readonly scopes: Map<number, number>
 }
 
-/** With at most this many speakers, every speaker is compared with every word. With more, speakers are looked up by word. */
+/** Largest number of speakers with which every word of a query is compared with every speaker; with more, words are looked up. */
 const few = 32
 
 class Speakers {

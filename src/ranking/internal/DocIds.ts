@@ -101,7 +101,7 @@ export class Arena {
     this.#idle[rank] = place + 1
   }
 
-  /** Turns the rest of a segment into free blocks, so that the next block begins a new segment. */
+  /** Turns the remaining space of a segment into free blocks, so that the next block begins a new segment. */
   #close(room: number): void {
     const number = this.#end >>> bits
     if (number > 0 && room === segment) return // the segment is unused

@@ -282,7 +282,7 @@ export class Matcher<R extends Outline> {
       bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
       candidates: [...first, ...wanted].map(candidate),
-      // `choose` saw the candidates only; the ranking also counts the other matches
+      // `choose` counted the candidates only; `ranking.count` includes the matches that are no candidates
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
       exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }

@@ -126,7 +126,7 @@ interface Group {
   live: number
 }
 
-/** The part of a filter that can be decided from columns, and a function `rest` for the other part. Valid until the index changes. */
+/** The part of a filter that columns decide, and `rest`, a function for the remaining part. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array

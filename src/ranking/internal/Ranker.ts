@@ -67,7 +67,7 @@ export interface Signals {
   words: number
   /**
    * Whether the record is a message of a conversation, that is, has a session. `neighbours`, `session`, `reply` and `coverage` are valid
-   * only if so.
+   * only then.
    */
   isTurn: boolean
   /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of those two away. */

@@ -28,7 +28,7 @@ const estimated = 64
 
 /**
  * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
- * It equals the score of a record whose recency has reached the minimum and that has no emotion.
+ * A bound equals the score of a record whose recency has reached the minimum and that has no emotion.
  */
 export class ScoreBound {
   readonly #shares: Shares

@@ -129,7 +129,7 @@ export class Search {
     return text === undefined ? undefined : Array.from(new Set(this.options.analyzer.query(text)))
   }
 
-  /** Makes the function that scores a record; `weight` is the weight of the relevance. `undefined` if the score is the relevance. */
+  /** Makes the function that scores a record; `weight` is the weight of the relevance. `undefined` if the query has no weights. */
   scorer(weight: number): ((fact: Fact, relevance: number) => number) | undefined {
     const { now, options: { kinds }, query } = this
     if (query.weights === undefined) return undefined

@@ -196,8 +196,8 @@ export interface Changed {
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
  * `invalidAt` has passed. Retention finds its work with `overCap`, the outbox with `tenantsWith`. A layer that changes what a store returns
- * must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy` needs. It fails with
- * `read_only` if the store is read-only.
+ * must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy` needs. If the store
+ * is read-only, `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">

@@ -143,7 +143,7 @@ export const make = (dependencies: Dependencies): Commit => {
         )
       return yield* Effect.forEach(batches, (one) => isClean() ? byItself(one) : Effect.succeed(done))
     })
-  /** Writes the batches whose files are unchanged since they were planned; the others fail with `lost`. */
+  /** Writes the batches whose files are unchanged since they were planned; the other batches fail with `lost`. */
   const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       yield* guard
@@ -247,8 +247,8 @@ const yieldMillis = 8
 const charactersPerPause = 65_536
 
 /**
- * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. It runs in the context
- * of this effect, and not in that of the first writer.
+ * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. The leader runs in the
+ * context of this effect, not in that of the first writer.
  */
 export const makeWriters = (
   lock: Lock,

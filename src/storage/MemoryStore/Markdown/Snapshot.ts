@@ -184,7 +184,7 @@ const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | unde
   )
 }
 
-/** Writes a snapshot. Not synced, since a lost snapshot can be rebuilt. */
+/** Writes a snapshot. Does not sync the file, since a lost snapshot can be rebuilt. */
 export const writeSnapshot = (
   fs: VaultFileSystem,
   { key, ...context }: Context,

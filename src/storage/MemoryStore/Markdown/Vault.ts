@@ -294,7 +294,7 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Overwrites what a batch purged; `isPurge` if that includes a file. What fails is tried again when the lock is next taken. */
+    /** Overwrites what a batch purged; `isPurge` if that includes a file. A failed attempt is repeated when the lock is next taken. */
     const cleaned = (batch: History.Batch, isPurge = false) =>
       batch.litter.length === 0 && !isPurge
         ? Effect.void

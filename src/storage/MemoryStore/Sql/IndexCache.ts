@@ -47,7 +47,7 @@ const stretch = 500
 interface Part {
   /** Version of the partition up to which its rows were read; 0 if they were never read completely. */
   version: number
-  /** Whether rows are being read into the partition. It must not be evicted then. */
+  /** Whether rows are being read into the partition, which must then not be evicted. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
