@@ -111,7 +111,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The two stores of a copy, and what is needed to make rows for the target. */
+/** The two stores of a copy, and the kinds and the function from which the target's rows and index entries are made. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry

@@ -66,8 +66,10 @@ const operations: Readonly<Record<string, (opened: Opened) => Effect.Effect<unkn
       { _tag: "Update", id: a, patch: { body: long("new") } },
       { _tag: "Forget", id: b }
     ]),
-  edit: ({ store }) => store.update(system, note, { tags: ["hot", "cold"], body: long("new"), importance: 0.9 }),
-  sidecar: ({ store }) => store.update(system, note, { importance: 0.9 }),
+  "an update of a note": ({ store }) =>
+    store.update(system, note, { tags: ["hot", "cold"], body: long("new"), importance: 0.9 }),
+  "an update of a field that a note's frontmatter lacks": ({ store }) =>
+    store.update(system, note, { importance: 0.9 }),
   refresh: ({ vault }) => vault.refresh
 }
 

@@ -175,8 +175,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass, if a single column with few values decides the whole part; else `undefined`. `docs` is the number of doc
-   * ids.
+   * Returns which groups pass, if a single column with few values decides all that columns decide of this filter; else `undefined`. `docs`
+   * is the number of doc ids.
    */
   byGroup(docs: number): Passing | undefined {
     const [test] = this.#tests

@@ -102,7 +102,7 @@ export const layer = <const S extends Entries>(
     ContextOf<S>
   > // the errors and requirements are those of `make` and of the entries' layers, but `Object.entries` loses their types
 
-/** Whether a record's importance is 0.75 or more. As the `mirror` of a store, it copies only important records there. */
+/** Whether a record's importance is 0.75 or more. As the `mirror` function of an entry, it selects these records to be copied. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
 /** The dependencies of a federation's write operations. */

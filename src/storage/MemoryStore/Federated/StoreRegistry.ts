@@ -57,7 +57,7 @@ export interface Registry {
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. Fails with `not_found`, listing the names, if there is none. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** Adds a store until the scope closes. Fails with `invalid_id` for a taken or invalid name, with `invalid_draft` for an invalid entry. */
+  /** Adds a store until the scope closes. Fails with `invalid_id` for an invalid or used name, `invalid_draft` for an invalid entry. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>

@@ -58,7 +58,7 @@ export interface Dependencies extends WritePlan.Dependencies {
   readonly rollBack: (batch: Batch, before: WritePlan.Before) => Io<void>
   /** Whether every failed batch was rolled back. */
   readonly isClean: () => boolean
-  /** Overwrites the history lines of what a batch purged. */
+  /** Overwrites the history lines of the records that a batch purged. */
   readonly cleaned: (batch: Batch, isPurge: boolean) => Io<void>
   /** Notified when the files of a batch are written; `undefined` stands for a batch without a line in the history. */
   readonly written: (batch: Batch | undefined) => void

@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions of these records that the history lacks. Without the lock, first takes it and scans their files again. */
+    /** Appends the revisions of these records that the history lacks. If not `locked`, first takes the lock and scans their files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.lacking(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -294,7 +294,7 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Overwrites what a batch purged; `isPurge` if that includes a file. A failed attempt is repeated when the lock is next taken. */
+    /** Overwrites what a batch purged; `isPurge` if it purged a file. A failed attempt is repeated when the lock is next taken. */
     const cleaned = (batch: History.Batch, isPurge = false) =>
       batch.litter.length === 0 && !isPurge
         ? Effect.void
