@@ -174,7 +174,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault results in a typed error, and the next attempt creates the vault`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is a typed error, and the next attempt succeeds`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")

@@ -71,7 +71,7 @@ export class CompactVectors {
     this.#docs.delete(id)
     this.#ids.pop()
     this.#hashes.pop()
-    // keeps an original that another record with the same text needs
+    // keeps an original that another record with the same text needs, unless the originals are only a cache
     if (this.#quantized !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 

@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The vector to search for; `undefined` if there is none, in mode `lexical`, or if vectors weigh 0 and the mode is not `vector`. */
+  /** The query's vector. `undefined` if the source has no vectors, in mode `lexical`, and for weight 0 unless the mode is `vector`. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out: unless `fold` is false, or neither a text nor a vector is searched for. */
   readonly isFolded: boolean
