@@ -313,17 +313,14 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law(
-      "entries returns all entries, even if they fill more than one page of the store",
-      (memory) =>
-        Effect.gen(function*() {
-          yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
-          assert.strictEqual(yield* memory.size(ada), 1_100)
-          assert.strictEqual(new Set(yield* memory.keys(ada)).size, 1_100)
-          assert.strictEqual(yield* memory.clear(ada, { prefix: "k1" }), 211)
-          assert.strictEqual(yield* memory.size(ada), 889)
-        })
-    )
+    law("entries returns all entries, even if they fill more than one page of the store", (memory) =>
+      Effect.gen(function*() {
+        yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
+        assert.strictEqual(yield* memory.size(ada), 1_100)
+        assert.strictEqual(new Set(yield* memory.keys(ada)).size, 1_100)
+        assert.strictEqual(yield* memory.clear(ada, { prefix: "k1" }), 211)
+        assert.strictEqual(yield* memory.size(ada), 889)
+      }))
 
     it.effect.prop(
       "random actions have the same results as on a Map",

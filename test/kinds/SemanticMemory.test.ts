@@ -73,27 +73,21 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law(
-    "queries and invalidateFact ignore another viewer's facts, and records that are not facts",
-    (memory, db) =>
-      Effect.gen(function*() {
-        const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })
-        const sentence = yield* put(db, draft("Ada drinks tea", { kind: "semantic" }))
-        yield* put(db, draft("half a fact", { kind: "semantic", data: { subject: "Ada", domain: "d" } }))
-        yield* put(
-          db,
-          draft("most of one", { kind: "semantic", data: { subject: "Ada", predicate: "is", domain: "d" } })
-        )
-        assert.lengthOf(yield* memory.queryBySubject(ada, "Ada"), 1)
-        assert.lengthOf(yield* memory.queryByDomain(ada, "d"), 1)
-        assert.lengthOf(yield* memory.searchFacts(ada, "ada tea"), 1)
-        assert.deepStrictEqual(yield* memory.queryBySubject(bob, "Ada"), [])
-        assert.strictEqual(yield* reason(memory.invalidateFact(bob, record.id)), "not_found")
-        assert.strictEqual(yield* reason(memory.invalidateFact(ada, id("none"))), "not_found")
-        assert.strictEqual(yield* reason(memory.invalidateFact(ada, sentence.id)), "not_found")
-        assert.isUndefined((yield* get(db, ada, sentence.id))?.invalidAt)
-      })
-  )
+  law("queries and invalidateFact ignore another viewer's facts, and records that are not facts", (memory, db) =>
+    Effect.gen(function*() {
+      const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })
+      const sentence = yield* put(db, draft("Ada drinks tea", { kind: "semantic" }))
+      yield* put(db, draft("half a fact", { kind: "semantic", data: { subject: "Ada", domain: "d" } }))
+      yield* put(db, draft("most of one", { kind: "semantic", data: { subject: "Ada", predicate: "is", domain: "d" } }))
+      assert.lengthOf(yield* memory.queryBySubject(ada, "Ada"), 1)
+      assert.lengthOf(yield* memory.queryByDomain(ada, "d"), 1)
+      assert.lengthOf(yield* memory.searchFacts(ada, "ada tea"), 1)
+      assert.deepStrictEqual(yield* memory.queryBySubject(bob, "Ada"), [])
+      assert.strictEqual(yield* reason(memory.invalidateFact(bob, record.id)), "not_found")
+      assert.strictEqual(yield* reason(memory.invalidateFact(ada, id("none"))), "not_found")
+      assert.strictEqual(yield* reason(memory.invalidateFact(ada, sentence.id)), "not_found")
+      assert.isUndefined((yield* get(db, ada, sentence.id))?.invalidAt)
+    }))
 
   law("invalidateFact keeps the end that another writer sets while it runs", (_, db) =>
     Effect.gen(function*() {
