@@ -6,7 +6,7 @@
  * score = Σ legs  weight · score / best  ÷  Σ legs weight        both sums without the legs that have no hits
  * ```
  *
- * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for rankings whose scores cannot be compared so:
+ * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for rankings whose scores cannot be compared in this way:
  *
  * ```text
  * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60

@@ -80,9 +80,9 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Returns a predicate to call with one record after the other. It is true for a record that repeats an earlier one, as `saysTheSame`
- * decides; a record that repeats none is remembered. Cost of a call: about 10 ns per remembered record, and the signature of the record,
- * unless the record is an exact copy of a remembered one.
+ * Returns a predicate to call with one record after the other. The predicate is true for a record that repeats an earlier one, as
+ * `saysTheSame` decides; a record that repeats none is remembered. Cost of a call: about 10 ns per remembered record, and the signature of
+ * the record, unless the record is an exact copy of a remembered one.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
@@ -134,7 +134,7 @@ const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
     : 0
 })
 
-/** Whether a character belongs to a script that writes no spaces between words. Such a character counts as a word. */
+/** Whether a character belongs to a script that writes no spaces between words. Each such character counts as a word. */
 const isUnspaced = (code: number): boolean =>
   code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
   (code >= 0x1780 && code < 0x1800)

@@ -99,7 +99,7 @@ export interface Shares {
   readonly importance: number
   /** Weight of the confidence; a record without confidence counts as one of 0.5. */
   readonly confidence: number
-  /** Weight of the congruence of emotions; it is 0.5 for a record without emotion. */
+  /** Weight of the agreement of the record's emotion with the query's. The agreement is 0.5 for a record without emotion. */
   readonly emotion: number
 }
 
@@ -124,9 +124,11 @@ export interface Matches {
   readonly documents: number
   readonly totalLength: number
   readonly documentFrequencies: ReadonlyArray<number>
-  /** Best lexical score among the records that pass the filter; relevance is the lexical score divided by it. 0 if no record matches. */
+  /**
+   * Best lexical score among the records that pass the filter, 0 if no record matches. A relevance is a lexical score divided by `best`.
+   */
   readonly best: number
-  /** Best BM25 score among the records that pass the filter, if the query asks for `signals`. */
+  /** Best BM25 score among the records that pass the filter; set if the candidates have `signals`. */
   readonly bestWords?: number | undefined
   /** Whether the query names the speaker of a visible record. Default false. */
   readonly isNamed?: boolean | undefined
@@ -152,7 +154,8 @@ export interface Near {
   readonly awaiting: number
   readonly exact: boolean
   /**
-   * Returns the vector of the text with this hash if the source has it in memory; `vectors.read` reads the others. Default: it has none.
+   * Returns the vector of the text with this hash if the source has it in memory. Other vectors must be read by `vectors.read` of
+   * `Retrieval`. Default: no vector is in memory.
    */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
@@ -207,8 +210,8 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 
 /**
  * Makes a cursor for the next page from the position of a page's last record: its recency, its id, and a hash over these, the viewer and
- * the filter. It reveals nothing that the page did not show, and stays valid while records change. The hash uses no secret: a forged cursor
- * returns only records that the viewer may see anyway.
+ * the filter. The cursor reveals nothing that the page did not show, and stays valid while records change. The hash uses no secret: a
+ * forged cursor returns only records that the viewer may see anyway.
  */
 export const makeCursor = (
   viewer: Viewer.Any,
@@ -219,7 +222,7 @@ export const makeCursor = (
   return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
 }
 
-/** Parses a cursor. Returns `undefined` if the cursor was made for another viewer or filter; only the filter's `limit` may differ. */
+/** Parses a cursor. `undefined` if it is malformed, or was made for another viewer or filter; only the filter's `limit` may differ. */
 export const readCursor = (
   viewer: Viewer.Any,
   filter: MemoryFilter,

@@ -3,7 +3,7 @@
  * most `limit` ids, best first; ids with equal cosines in the order in which they were added. Scores are bit-identical on every machine.
  *
  * An index whose vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions) uses `QuantizedVectors` if the
- * machine has WebAssembly SIMD. Only vectors whose upper bound is too low are skipped by that, so results stay exact.
+ * machine has WebAssembly SIMD. It skips only vectors whose highest possible cosine is too low, so results stay exact.
  */
 import { LargeMap } from "../domain/LargeMap.ts"
 import type { Scored } from "./Bm25.ts"
@@ -31,7 +31,7 @@ export interface VectorIndex<in out Id> {
 
 /** Makes an empty index. */
 export const make = <Id>(dimensions: number, options: {
-  /** Size of the index, in bytes of 8-bit rows, from which vectors are quantised. Default 256 KiB; `Infinity`: never. */
+  /** Vectors are quantised once their 8-bit rows would have this size in bytes. Default 256 KiB; `Infinity`: never. */
   readonly quantizeFrom?: number | undefined
   /** Order of ids with equal cosines. Default: the order in which they were added. */
   readonly order?: ((a: Id, b: Id) => number) | undefined
@@ -44,7 +44,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number, by doc id, of the last `searchAmong` whose ids included this one, so that a repeated id counts once. */
+  /** Number, by doc id, of the last call of `searchAmong` that was given the doc id. So a repeated id counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -177,7 +177,7 @@ export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: numb
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
 
-/** Scales a vector so that its largest component is 1. Returns `undefined` if it is all zeros or not finite. */
+/** Scales a vector so that its largest absolute component is 1. Returns `undefined` if the vector is all zeros or not finite. */
 const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
   const numbers = Array.from(vector)
   const most = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
@@ -241,7 +241,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** Makes an independent set of vectors if there are no arguments. `TenantEmbeddings.of` returns that of a tenant. */
+  /** Makes an independent set of vectors if there are no arguments. `TenantEmbeddings.of` returns the vectors of a tenant. */
   constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant
@@ -311,7 +311,9 @@ export class Embeddings {
     return true
   }
 
-  /** Removes the vectors whose hash `keep` rejects, of the model `only` or of all models, and returns their number. Scans all vectors. */
+  /**
+   * Removes the vectors whose hash `keep` rejects, of the model `only` or of all models. Returns how many it removed. Scans all vectors.
+   */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {

@@ -29,8 +29,8 @@ export interface ChangeFeed {
   /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
-   * Streams the changes that the viewer may see, starting when the stream runs. Other changes take no room in its buffer. The stream fails
-   * with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
+   * Streams the changes that the viewer may see, starting when the stream runs. Only these changes take room in the stream's buffer. The
+   * stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /**

@@ -7,7 +7,7 @@
  *   secret of their store, get the ids under which the target finds them.
  * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
  * - No record of the target is overwritten or erased. If the target has other revisions of a record, the copy fails with `conflict`. Of two
- *   use counts the higher one stays, of two times the later one. Added revisions count towards the twenty kept for each record.
+ *   use counts the higher one stays, of two times of use the later one. Added revisions count towards the twenty kept for each record.
  * - At the end, both sides are read again and compared by count and checksum.
  */
 import * as Effect from "effect/Effect"
@@ -61,7 +61,7 @@ export interface Counts {
   readonly uses: number
 }
 
-/** Progress of a copy. Each phase starts its counts at 0, except `written`, which goes on. */
+/** Progress of a copy. All counts start at 0 in each phase, except `written`, which is counted over all phases. */
 export interface Progress extends Counts {
   /**
    * `check` looks for conflicts before anything is written, for tenants that have records in the target; `copy` writes; `verify` reads both
@@ -81,14 +81,14 @@ export interface Report extends Counts {
   readonly written: number
   /**
    * Whether the target has everything that was to be copied. `false` if one of the stores was written to during the copy; another copy then
-   * adds the rest.
+   * adds what is missing.
    */
   readonly verified: boolean
   /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */
   readonly differing: number
   /** SHA-256 over everything compared, for each side; equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
-  /** The parts that the target cannot store, and that were not copied. Without `history`, only the newest revisions were copied. */
+  /** The parts that the target cannot store, and that were not copied. If `history` is listed, only the newest revisions were copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
 }
 
@@ -111,7 +111,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The two stores of a copy, and what is needed to make rows for the target. */
+/** The two stores of a copy, and the kinds and the function from which the target's rows and index entries are made. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
@@ -366,7 +366,9 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each revision of the source, and which revision is the newest. Ignores older revisions that only the target has. */
+/**
+ * Compares each revision of the source with the target's, and the newest revisions of both. Ignores older ones that only the target has.
+ */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))

@@ -37,10 +37,10 @@ import * as TenantIndex from "./TenantIndex.ts"
 import * as Vectors from "./Vectors.ts"
 import type { VectorBackend } from "./Vectors.ts"
 
-/** The engine's contract: `Engine`, `Stored`, `Needs` and the rest. */
+/** The types of the engine's contract, such as `Engine`, `Stored` and `Needs`. */
 export type * from "./internal/EngineContract.ts"
 
-/** One row write of a batch: replaces the record's row by `next` if the record is at `revision` (0 if no row must exist). */
+/** One row write of a batch: replaces a record's row by `next` if the row is at `revision` (0: if there is no row). */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId

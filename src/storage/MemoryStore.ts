@@ -70,7 +70,7 @@ export interface Service extends Usage {
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   /**
    * Returns the best hits of a query. If the search by words, the search by vector, or a member store of a federation fails, `failures`
-   * lists its error, and the hits come from the others.
+   * lists its error, and the hits come from the searches and stores that did not fail.
    */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
@@ -126,7 +126,10 @@ export interface Service extends Usage {
    * runs it periodically.
    */
   readonly compact: Effect.Effect<number, MemoryError>
-  /** The store's counter of calls and the time of its next expiry. The periodic work of `maintain` and `Retention.layer` waits for them. */
+  /**
+   * The store's number of calls and the time of its next expiry. `maintain` and `Retention.layer` wait for a call or that time to do their
+   * work.
+   */
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
   readonly vectors: Option.Option<Vectors>
@@ -139,7 +142,7 @@ export interface Service extends Usage {
    * the same model or user can read the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
-  /** Accepts raw messages; `None` if the store does not. */
+  /** Accepts raw messages; `None` if the store does not accept any. */
   readonly ingest: Option.Option<Ingest>
   /** Returns the tools that the store offers to models, for one viewer. */
   readonly tools: (viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>

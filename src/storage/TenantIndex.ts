@@ -22,7 +22,7 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in memory, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows but tombstones. First applies the changes since the last call at once, unless `prepared` did. */
+  /** Returns the search index of all rows but tombstones. First applies the changes that `prepared` has not applied yet, all at once. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Applies pending changes to the search index, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
@@ -79,7 +79,7 @@ interface Kept {
   readonly bytes: Uint8Array
   /** Number of rows in the encoded index. */
   readonly size: number
-  /** Rows that have changed since the index was encoded, as they were then. */
+  /** Rows that have changed since the index was encoded, as they were when it was encoded. */
   readonly changed: Map<MemoryId, Stored | undefined>
   steps: Steps<void> | undefined
 }

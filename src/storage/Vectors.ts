@@ -148,7 +148,7 @@ export const ofBackend = (
     })
 })
 
-/** Fails with `invalid_draft` if the model, a hash or a vector is malformed. */
+/** Fails with `invalid_draft` if the model's name, a hash or a vector is malformed, or the vectors have different lengths. */
 export const legal = (
   model: string,
   vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>

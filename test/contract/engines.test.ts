@@ -311,7 +311,7 @@ const killer = (name: string, breaks: Breaks) =>
     return undefined
   })
 
-describe("the laws of MemoryStore fail for a store over an engine in which", () => {
+describe("the laws of MemoryStore fail for a store over an engine whose method", () => {
   for (const [name, breaks] of Object.entries(mutants)) {
     it.effect(name, (test) =>
       Effect.gen(function*() {

@@ -54,9 +54,9 @@ export const killers: Readonly<Record<string, string>> = {
     "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
   "purge leaves the vector behind":
     "search does not find an updated or forgotten record by its old vector, and purge deletes the vector",
-  "awaiting counts records that the viewer does not see":
+  "the field awaiting of a search result counts records that the viewer does not see":
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
-  "awaiting is always 0":
+  "the field awaiting of a search result is always 0":
     "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
   "hybrid search ignores vectors":
     "hybrid search finds records by word and by vector, and by word alone while no record has a vector",

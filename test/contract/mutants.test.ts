@@ -330,14 +330,14 @@ const mutants: Readonly<Record<string, Store>> = {
       })
     }
   }),
-  "awaiting counts records that the viewer does not see": broken((store) => ({
+  "the field awaiting of a search result counts records that the viewer does not see": broken((store) => ({
     search: (viewer, query) =>
       Effect.zipWith(store.search(viewer, query), store.search(all(viewer), query), (mine, { awaiting }) => ({
         ...mine,
         ...(mine.awaiting !== undefined && { awaiting: awaiting! })
       }))
   })),
-  "awaiting is always 0": broken((store) => ({
+  "the field awaiting of a search result is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(viewer, query), (result) => result.awaiting ? { ...result, awaiting: 0 } : result)
   })),

@@ -82,7 +82,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
       limit: mine.leftOut.limit + Math.max(0, hits.length - mine.hits.length - mine.leftOut.limit)
     }
   })),
-  "awaiting counts invisible records": searching((mine, { awaiting }) => ({
+  "the field awaiting of a search result counts invisible records": searching((mine, { awaiting }) => ({
     ...mine,
     ...(mine.awaiting !== undefined && { awaiting: awaiting ?? 0 })
   })),
@@ -279,7 +279,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
         })
     }
   },
-  "the index counts the memories of all viewers": (agent) => {
+  "the memory index in the prompt counts the memories of all viewers": (agent) => {
     let appended = 0
     return {
       ...agent,
@@ -293,7 +293,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
 }
 /** Stores that show foreign records to an agent. */
 const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
-  "the index and memory_view show invisible records": broken((store) => ({
+  "the memory index in the prompt and memory_view show invisible records": broken((store) => ({
     list: (viewer, filter) => store.list(all(viewer), filter)
   })),
   "the model and the context get invisible records": broken((store) => ({

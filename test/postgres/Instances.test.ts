@@ -76,7 +76,7 @@ if (isReal) {
         assert.lengthOf(heard.filter((body) => body === "own"), 1)
       }))
 
-    it.scopedLive("each instance emits a change once that is committed after a transaction that began later", () =>
+    it.scopedLive("each instance emits a change once, also if its transaction is committed after a transaction that began later", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])

@@ -71,7 +71,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.preparing("of another").next().done)
   })
 
-  it("a step of preparing looks up at most one vector, also of those that were added since the last call", () => {
+  it("one step of the method preparing looks up at most one vector, also if many vectors were added since the last call", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))

@@ -71,7 +71,7 @@ describe("Copy.copy", () => {
       yield* equal(from, store)
     }))
 
-  it.scoped("a second copy writes nothing, in memory and in a vault", () =>
+  it.scoped("a second copy of an unchanged store writes nothing, in memory and in a vault", () =>
     Effect.gen(function*() {
       for (const to of [memory, vault]) {
         const from = yield* lived(memory, "again", 10)
@@ -346,7 +346,7 @@ describe("Copy.copy", () => {
       assert.isTrue((yield* Copy.copy(from, to)).verified)
     }))
 
-  it.scoped("a federation, a read-only target and invalid options are refused", () =>
+  it.scoped("Copy.copy refuses a federation, a read-only target and invalid options", () =>
     Effect.gen(function*() {
       const one = yield* memory
       const federated = yield* built(stores.federated)

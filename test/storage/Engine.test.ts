@@ -49,7 +49,7 @@ const counted = (size: number) =>
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
 describe("calls of an Engine", () => {
-  it.effect("making a store makes one call of due, however many rows there are", () =>
+  it.effect("making a store calls the engine's method due once, however many rows there are", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))
@@ -63,7 +63,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(yield* during(store.put(ada, drafts)), [{ op: "transact", asked: 500, given: 0 }])
     }))
 
-  it.effect("update, forget and restore read one row, get reads its ids, and history no more revisions than its limit", () =>
+  it.effect("update, forget and restore read one row, get reads one row per id, and history reads no more revisions than its limit", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const { id: tea } = yield* put(store, draft("tea", { id: id("tea") }))
@@ -78,7 +78,7 @@ describe("calls of an Engine", () => {
       ])
     }))
 
-  it.effect("list reads one record more than its page, search no more candidates than it can return, and whyNot one record more", () =>
+  it.effect("list reads one record more than its page, search at most twice as many candidates as its limit, and whyNot of an unknown id one row", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
@@ -161,7 +161,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(calls.map(({ asked, given }) => [asked, given]), [[2, 1], [2, 0]])
     }))
 
-  it.effect("changes emits nothing when compact erases an expired record", () =>
+  it.effect("the stream changes emits nothing when compact erases an expired record", () =>
     Effect.gen(function*() {
       const { store } = yield* counted(0)
       yield* put(store, draft("tea", { expiresAt: 1_000 }))
@@ -249,7 +249,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("the engine answers for a tenant that was not used for long as for the only tenant of a store", () =>
+  it.effect("the engine returns the same answers for a tenant that was not used for long as in a store with this tenant only", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -314,7 +314,7 @@ describe("the in-memory engine", () => {
     }))
 })
 
-it("due returns due rows in order, each once, in whatever order they were added", () => {
+it("the queue of due rows returns the rows in the order in which they may be erased, each once, whatever the order of additions", () => {
   const { array, integer, property, record } = FastCheck
   const any = record({ at: integer({ min: 0, max: 9 }), n: integer({ min: 0, max: 9 }) })
   FastCheck.assert(
@@ -342,7 +342,7 @@ it("due returns due rows in order, each once, in whatever order they were added"
   )
 })
 
-it.effect("entries have the terms that search counts, and the names and references that links follows", () =>
+it.effect("index entries have the terms that search counts, and the names and references by which links finds records", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

@@ -44,7 +44,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
-  it.scoped("maintain compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
+  it.scoped("MemoryStore.maintain compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -61,7 +61,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
       })
     ))
 
-  it.scoped("maintain erases records that expired during a long sleep, with one compaction per time of expiry", () =>
+  it.scoped("MemoryStore.maintain erases records that expired during a long sleep, with one compaction per time of expiry", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)

@@ -204,7 +204,7 @@ it.effect("a writer whose every commit conflicts fails with unavailable after a 
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
   }))
 
-it.effect("exclusive keeps its lock from the read of a batch to the commit", () =>
+it.effect("the lock that a backend's exclusive takes is kept from the read of a batch to the commit", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const log: Array<string> = []
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch with a put under an invisible id fails with the error it would have with a free id, else with invalid_id", () =>
+it.effect("a batch with a put under the id of an invisible record fails with the first other error in the batch, else with invalid_id", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

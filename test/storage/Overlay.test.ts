@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "an Overlay treats drafts equal to records of the base store as duplicates, and records forgotten there as forgotten",
+  "an Overlay treats drafts equal to records of the base store as duplicates, and records forgotten in the base store as forgotten",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -330,7 +330,7 @@ const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
 law(
-  "tenants of an Overlay includes a tenant whose records were all purged, as long as the base store has tombstones of it",
+  "the tenants of an Overlay include a tenant whose records were all purged, as long as the base store has tombstones of that tenant",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))

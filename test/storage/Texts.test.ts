@@ -26,8 +26,8 @@ const step = oneof(
   fields({ _tag: constantFrom("made anew") })
 )
 
-describe("the pending texts of a tenant", () => {
-  it("pending texts, and the vectors that erase keeps, are those found by reading every record, after any random changes", () => {
+describe("the pending texts of a tenant (texts that have no vector yet)", () => {
+  it("pending texts, and the vectors that erase keeps, are the same as if every record were read, after any random changes", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(

@@ -104,7 +104,7 @@ describe("a damaged file of a record that the history knows", () => {
       }))
 
     law(
-      `the file is restored by vault.repair, which without \`write\` only reports what it would do: ${name}`,
+      `the file is restored by vault.repair, or only listed if the option write is not set: ${name}`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -142,7 +142,7 @@ describe("a damaged file of a record that the history knows", () => {
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports partly readable frontmatter as partial and later damage as drifted, and ignores a folder named like a note", () =>
+  it.scopedLive("vault.verify reports partly readable frontmatter as partial, later damage as drifted, and a folder named like a note as ignored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

@@ -86,7 +86,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a viewer of reach within sees the user's narrower scopes, and closed and expired records are not listed", () =>
+  it.scoped("a viewer of reach within lists the records of the user's narrower scopes, without those that have expired or are no longer valid", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -98,7 +98,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isUndefined(yield* get(store, user, id(expired)))
     }))
 
-  it.scoped("a record's next write moves its file to the path of its scope, and keeps its id and history", () =>
+  it.scoped("the next write of a record moves the file to the path of the record's scope, and keeps id and history", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const all = [sla, berlin, edited, chat, closed, expired, refund, sister]
@@ -140,7 +140,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("a ULID as Deuz's id is treated like any other id of Deuz, and expired records are erased as in any vault", () =>
+  it.scoped("a record whose id of Deuz is a ULID gets another id like any other record of Deuz, and an expired record is erased", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
@@ -207,7 +207,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
     }))
 
-  it.scoped("a file without a body is a record whose summary is its id, and fractions of a millisecond are dropped", () =>
+  it.scoped("a file without a body, with a fractional time, is a record: its summary is its id, and its time is rounded down", () =>
     Effect.gen(function*() {
       const root = yield* place
       const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"

@@ -69,7 +69,7 @@ const state = (root: string) =>
   })
 
 describe("DirectFiles, which calls Node's file system synchronously", () => {
-  it.scoped("every call has the same effect as that of the FileSystem service, and fails in the same cases, with the same reason", () =>
+  it.scoped("every call has the same effect as the same call of the FileSystem service, and fails in the same cases, with the same reason", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       for (const [name, call] of calls) {

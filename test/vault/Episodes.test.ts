@@ -10,7 +10,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { files, opened, place } from "./Place.ts"
 
 describe("an episode (a record of a solved task) in a vault", () => {
-  it.scopedLive("an episode can be edited by hand, and an edit that its kind's Schema refuses leaves the last valid version until it is fixed", () =>
+  it.scopedLive("an episode can be edited by hand, and if its kind's Schema refuses the edit, the last valid version stays until the edit is corrected", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

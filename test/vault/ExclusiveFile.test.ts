@@ -156,7 +156,7 @@ describe("a lock on a disk that gives each name of a file its own inode number",
     }))
 })
 
-describe("files left from a writer's turn as lock holder that another process has ended", () => {
+describe("a process that ends the turn of a lock holder (moves the holder's temporary files away)", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -170,7 +170,7 @@ describe("files left from a writer's turn as lock holder that another process ha
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`the left files do not prevent another process from ending the writer's next turn: ${name}`, () =>
+    it.scopedLive(`the process ends a turn although ${name} is left from an earlier turn that was ended`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -245,7 +245,7 @@ describe("a live process whose turn folder is deleted", () => {
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("the processes have separate claim files, and the lock of a dead process does not look alive because of the other", () =>
+  it.scopedLive("the processes have separate claim files, and the lock of one that died does not look alive because the other one runs", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]

@@ -66,8 +66,10 @@ const operations: Readonly<Record<string, (opened: Opened) => Effect.Effect<unkn
       { _tag: "Update", id: a, patch: { body: long("new") } },
       { _tag: "Forget", id: b }
     ]),
-  edit: ({ store }) => store.update(system, note, { tags: ["hot", "cold"], body: long("new"), importance: 0.9 }),
-  sidecar: ({ store }) => store.update(system, note, { importance: 0.9 }),
+  "an update of a note": ({ store }) =>
+    store.update(system, note, { tags: ["hot", "cold"], body: long("new"), importance: 0.9 }),
+  "an update of a field that a note's frontmatter lacks": ({ store }) =>
+    store.update(system, note, { importance: 0.9 }),
   refresh: ({ vault }) => vault.refresh
 }
 
@@ -103,7 +105,9 @@ describe("a vault on a failing disk", () => {
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
     for (const [name, operation] of Object.entries(operations)) {
       it.scopedLive(
-        `${only ?? "an error"} at each call of ${name} results in a typed error and no change, or in the whole effect`,
+        `${
+          only ?? "an error"
+        } at any disk call of ${name} results in a typed error and no change, or in the complete effect`,
         () =>
           Effect.gen(function*() {
             const template = yield* filled
@@ -151,7 +155,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at each call of opening results in a typed error without damage, or in an open vault`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of opening results in a typed error without damage, or in an open vault`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -170,7 +174,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at each call of creating a vault is a typed error, and the next attempt creates the vault`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is a typed error, and the next attempt succeeds`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
@@ -207,7 +211,7 @@ describe("vectors of a vault on a failing disk", () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     it.scopedLive(
-      `an error at each call of ${name} is typed, changes no record, and loses no attached vector`,
+      `an error at any disk call of ${name} is typed, changes no record, and loses no attached vector`,
       () =>
         Effect.gen(function*() {
           const template = yield* filled

@@ -148,7 +148,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("updates are accepted, and another process reads the same records", () =>
+  it.scopedLive("updates of these records are accepted, and another process reads the same records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {

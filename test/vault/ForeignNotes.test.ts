@@ -368,7 +368,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "Tea.md": "Tea.md", "Copy of tea.md": "Copy of tea.md" }
   },
   {
-    title: "two notes that swap their paths give each path its old record, since no path vanished",
+    title: "two notes that swap their paths are two edits: the record at each path stays, since no path is missing",
     notes: { "A.md": long("a"), "B.md": long("b") },
     act: (root) => {
       move(root, "A.md", "C.md")
@@ -379,7 +379,7 @@ const cases: ReadonlyArray<Case> = [
   },
   {
     title:
-      "deleted with another of equal text, while two new files have that text and other names, it is continued by neither",
+      "a note deleted with another note of equal text is continued by neither of two new files with that text and other names",
     notes: { "A.md": long("a"), "B.md": long("a") },
     act: (root) => {
       move(root, "A.md", "C.md")

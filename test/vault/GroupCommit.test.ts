@@ -226,7 +226,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("writers killed before any disk call leave all acknowledged writes, and of the unacknowledged ones only the earliest", () =>
+  it.scopedLive("writers killed before any of their disk calls leave every acknowledged write, and no write without all earlier ones", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

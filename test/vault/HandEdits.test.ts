@@ -215,11 +215,11 @@ describe("a copy of a record's file at another path", () => {
     "another tenant": pathOf("other", { userId: "ada" }, one),
     "another id": pathOf("default", { userId: "ada" }, id("two")),
     "no id": "users/ada/copy of one.md",
-    "no place": "copy.md"
+    "no scope": "copy.md"
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy of a record's file at another path that belongs to ${name} is not a record, and is left as it is`,
+      `a copy of a record's file at the path of ${name} is not a record, and is left as it is`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)
@@ -243,7 +243,7 @@ describe("a copy of a record's file at another path", () => {
   }
 
   law(
-    "a file whose folder is renamed back is the record again",
+    "a file in a renamed folder is the record again once the folder has its old name",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)
@@ -395,7 +395,7 @@ describe("an invalid file", () => {
   }
 
   law(
-    "an invalid file that only has a NUL character in its body is a record with that body",
+    "a file whose only fault is a NUL character in its body is a record with that body",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         write(pathOf("default", "global", id("nul")), text(head, "a\0b"))

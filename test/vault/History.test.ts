@@ -110,19 +110,22 @@ describe("the history of a vault", () => {
       })
   )
 
-  law("a history with half a line from a crash is continued", (root) =>
-    Effect.gen(function*() {
-      const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
-      fs.appendFileSync(file(root), line.slice(0, 200))
-      yield* Effect.scoped(Effect.gen(function*() {
+  law(
+    "a history that ends with half a line after a crash is continued by the next writer",
+    (root) =>
+      Effect.gen(function*() {
+        const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
+        fs.appendFileSync(file(root), line.slice(0, 200))
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          yield* store.update(ada, id("b"), { body: "b 3" })
+          yield* put(store, draft("d", { id: id("d") }))
+        }))
         const { store } = yield* opened(root)
-        yield* store.update(ada, id("b"), { body: "b 3" })
-        yield* put(store, draft("d", { id: id("d") }))
-      }))
-      const { store } = yield* opened(root)
-      assert.deepStrictEqual(yield* bodies(store), ["a 2", "b 3", "c 2"])
-      assert.strictEqual(yield* revisions(store), 7)
-    }))
+        assert.deepStrictEqual(yield* bodies(store), ["a 2", "b 3", "c 2"])
+        assert.strictEqual(yield* revisions(store), 7)
+      })
+  )
 
   it.scopedLive("a record whose damaged tombstone is dropped by a compaction of the open vault stays among the forgotten ones", () =>
     Effect.gen(function*() {
@@ -161,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("batch numbers continue after a compaction, and a line of a writer that read the history before is refused", () =>
+  it.scoped("batch numbers continue after a compaction, and a line of a writer that last read the history before the compaction is refused", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -218,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("while a rewritten history is not read to its end, either generation has changed or isReplaced is true", () =>
+  it.scopedLive("the rewrite of a history shows as a changed generation or a true isReplaced until a reader has read the new file to its end", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

@@ -87,7 +87,7 @@ describe("an outbox (queue of messages from which memories are extracted) in a v
 describe("two outboxes in two processes on one vault and the same conversations", () => {
   for (const extractor of ["pipeline", "ingest"]) {
     it.scopedLive(
-      `${extractor}: no message is lost, and none is extracted twice`,
+      `the extractor ${extractor} loses no message, and extracts none twice`,
       () =>
         Effect.gen(function*() {
           const root = yield* place

@@ -162,7 +162,7 @@ describe("the steps in which a snapshot is made", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("placed returns the position of each entry in the history, some thousand entries per step", () => {
+  it("the function placed finds the position of each entry in the history, at most 2,048 entries per step", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.placed(entries, places))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(places, (places) => SnapshotPart.placed(entries, places)).most, 4_096)
@@ -172,7 +172,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("groupsOf divides the entries into parts in order, and omits none", () => {
+  it("the function groupsOf divides the entries into parts in order, and omits none", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -189,7 +189,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("joining concatenates and signs bytes a megabyte per step, with the same result as in one step", () => {
+  it("the functions joining and signed concatenate and sign bytes in steps of a megabyte, with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

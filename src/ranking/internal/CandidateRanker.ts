@@ -27,7 +27,7 @@ export const byWords = 40
 const withNeighbours = 10
 /** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Largest number of long records ranked by a passage, and total length of their bodies, which the first one alone may exceed. */
+/** Limits of ranking by passages: number of long records, and total length of their bodies, which the first record alone may exceed. */
 const maxLong = 16
 const maxLongLength = 262_144
 
@@ -52,7 +52,7 @@ type Passes = (doc: number) => boolean
 export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  /** Rank, and number (`#round`) of the last query of which the doc id was a candidate, by doc id. */
+  /** `#ranks`: rank by doc id. `#chosen`: by doc id, the number (`#round`) of the last query that had the doc id as a candidate. */
   #ranks = new Float64Array()
   readonly #chosen = int32()
   #round = 0
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns the masks into which the index writes which terms the matches of the next query contain. */
+  /** Returns bit masks, in which the index marks for each match of the next query which terms the match contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Gathers and ranks the candidates of the query that the index has just matched. `pool` has its matches, `chosen` the best `byWords` that
-   * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any doc id does. `depth` is the number of
-   * wanted hits. With `isAll` all other matches are returned too, unfiltered. The result is valid until the next call.
+   * Ranks the candidates of the query that the index has just matched. `pool` has its matches, `chosen` the best `byWords` of these that
+   * pass the filter. `rest` decides whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth` is the
+   * number of wanted hits. With `isAll`, all other matches are returned too, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -189,7 +189,7 @@ export class CandidateRanker {
     return signals
   }
 
-  /** Adds the long matches with most of the query's terms, and returns the score of the best passage among them. */
+  /** Adds the long matches that contain the largest share of the query's terms. Returns the score of the best passage among them. */
   #withLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -238,7 +238,7 @@ export class CandidateRanker {
     return all
   }
 
-  /** Adds messages of speakers that the query names, but none without a speaker, even if it counts as the viewer's own words. */
+  /** Adds messages of speakers that the query names. Adds no message without a speaker, even if it counts as the viewer's own words. */
   #withSpoken(
     all: Array<number>,
     index: InvertedIndex,
@@ -277,13 +277,13 @@ interface Speaker {
   readonly scopes: Map<number, number>
 }
 
-/** Number of speakers up to which every speaker is compared with every word, instead of a look-up by word. */
+/** Largest number of speakers with which every word of a query is compared with every speaker; with more, words are looked up. */
 const few = 32
 
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
-  /** Numbers of speakers, by each of the `keysOf` the first word of their name. */
+  /** Numbers of the speakers, by key. The keys of a speaker are the `keysOf` the first word of the name. */
   readonly #called = new Map<string, Set<number>>()
   /** Number of the speaker plus 1, by doc id; 0 if there is no speaker. */
   readonly #actor = int32()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Makes a predicate: the speaker is one of `actors`, or there is none and the scope has an id of `own`. `undefined` without both. */
+  /** Returns a predicate: the speaker is one of `actors`, or there is none and the scope has an id of `own`. `undefined` without both. */
   said(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -8,9 +8,9 @@ import { dot } from "../VectorIndex.ts"
 import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
-/** Size in bytes of 8-bit rows from which vectors are quantised. Below it, a WebAssembly memory costs more than it saves. */
+/** Vectors are quantised once their 8-bit rows would have this size in bytes. For fewer, a WebAssembly memory costs more than it saves. */
 const quantizeFrom = 131_072
-/** Size of the cache of originals once vectors are quantised: the number of their components, 1 MB in total. */
+/** Largest number of components in the cache of originals once vectors are quantised: 1 MB. */
 const kept = 262_144
 
 /** A vector that was not quantised. */
@@ -71,7 +71,7 @@ export class CompactVectors {
     this.#docs.delete(id)
     this.#ids.pop()
     this.#hashes.pop()
-    // keeps an original that another record with the same text needs
+    // keeps an original that another record with the same text needs, unless the originals are only a cache
     if (this.#quantized !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 

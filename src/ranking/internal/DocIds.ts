@@ -40,15 +40,18 @@ const bits = 20
 const segment = 2 ** bits
 
 /**
- * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB; after that,
- * further segments are added, so that growing never copies more than one. The size of a block is a power of two; the block holds
- * twice as many integers.
+ * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB; after that, further
+ * segments are added, so that growing never copies more than one segment. The size of a block is a power of two; the block holds twice as
+ * many integers.
  */
 export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
   /** Address after the last block. */
   #end = 0
-  /** Free lists by logarithm of the block size: address of the first free block, plus 1. Each free block contains that of the next one. */
+  /**
+   * Free lists by logarithm of the block size: address of the first free block, plus 1. The first integer of a free block is the next
+   * one's.
+   */
   readonly #idle = new Int32Array(32)
 
   /** Returns the array that contains the block at an address. `take` may replace it, so call this again after each `take`. */
@@ -98,7 +101,7 @@ export class Arena {
     this.#idle[rank] = place + 1
   }
 
-  /** Turns the rest of a segment into free blocks, so that the next block begins a new segment. */
+  /** Turns the remaining space of a segment into free blocks, so that the next block begins a new segment. */
   #close(room: number): void {
     const number = this.#end >>> bits
     if (number > 0 && room === segment) return // the segment is unused
@@ -117,7 +120,7 @@ export class Arena {
   }
 }
 
-/** Numbers the scopes of an index. A document then stores the number of its scope, and a viewer sees a set of numbers. */
+/** Gives each scope of an index a number. A document then stores the number of its scope, and a viewer sees a set of numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
@@ -182,7 +185,7 @@ const mostRoom = 1_024
 export class ScopeDocs {
   /** Number of doc ids that are assigned or reserved, those of removed documents included. */
   end = 0
-  // columns by scope
+  // columns by number of the scope
   /** `#last`: doc id of the last document, plus 1. `#room`: number of reserved doc ids after it. `#filled`: documents ever added. */
   readonly #last = int32()
   readonly #room = int32()
@@ -202,7 +205,7 @@ export class ScopeDocs {
     return this.end - room
   }
 
-  /** Assigns a doc id to a document of a scope. */
+  /** Stores that a document of a scope has this doc id, which `next` returned. */
   take(scope: number, doc: number): void {
     const last = this.last(scope)
     this.#before.set(doc, last + 1)
@@ -327,7 +330,7 @@ const bestOfFew = (
   const threshold = new ScoreThreshold(limit)
   let reach = -Infinity // not captured by a closure, which would make it slow in this loop
   const reached: Array<number> = []
-  for (let i = count - 1; i >= 0; i--) { // begins at the end, where the newest doc ids are, which win ties
+  for (let i = count - 1; i >= 0; i--) { // begins at the end: the newest doc ids are there, and win ties
     const doc = docs[i]!
     const score = scores[doc]!
     if (score < reach) continue
@@ -364,7 +367,7 @@ export class TopKBounds {
     this.#threshold = new ScoreThreshold(limit)
   }
 
-  /** The `limit`-th best lower bound so far: the upper bound of the next doc id must reach it. */
+  /** The `limit`-th best lower bound so far. A doc id is collected only if its upper bound is at least this. */
   get bar(): number {
     return this.#threshold.value
   }

@@ -78,13 +78,15 @@ export class Impacts {
 /** Tables of summands: by term of the query, then by number of the pair. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** The matches that are counted: those whose group has an odd verdict (1: the group passes). `groups` is by doc id, `verdicts` by group. */
+/** The matches to count: those whose group has an odd verdict (1: the group passes). `groups` is by doc id, `verdicts` by group. */
 export interface Passing {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
 }
 
-/** Callbacks of `InvertedIndex.match`. `read` is called after each scope; `passing` returns which matches are counted, default all. */
+/**
+ * Callbacks of `InvertedIndex.match`: `read` is called after each scope; `passing` returns which matches are counted (`undefined`: all).
+ */
 export interface Reader {
   readonly read: (from: number) => number
   readonly passing: () => Passing | undefined

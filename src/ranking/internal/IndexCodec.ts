@@ -41,7 +41,7 @@ export interface Numbering {
   readonly isWhole: boolean
 }
 
-/** Renumbers the scopes so that only those with documents are kept. `isEvery`: all have; `column`: the scope of each document. */
+/** Renumbers the scopes so that only scopes with documents are kept. `isEvery`: whether each scope has one; `column`: scope by document. */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
   const scopes = new Int32Array(all.length).fill(-1)
@@ -201,7 +201,7 @@ export class Writer {
   }
 }
 
-/** Reads all integers that a `Writer` wrote. In one loop, since a call per integer would take several times as long. */
+/** Reads all integers that a `Writer` wrote, in one loop, since a call per integer would take several times as long. */
 export const readNumbers = (bytes: Uint8Array): Int32Array => {
   const numbers = new Int32Array(bytes.length)
   let count = 0

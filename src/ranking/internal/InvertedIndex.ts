@@ -1,9 +1,9 @@
 /**
- * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents in sight.
+ * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents that a viewer sees.
  *
- * A document is in sight if its `until`, the time at which it expires, is later than the view's `at`; a removed document has −Infinity.
- * Document frequencies and totals of a scope without removed or expired documents are stored; those of other scopes are counted by a
- * scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
+ * A document is visible if the viewer sees its scope, and its `until`, the time at which it expires, is later than the view's `at`. A
+ * removed document has −Infinity. Document frequencies and totals of a scope without removed or expired documents are stored; those of
+ * other scopes are counted by a scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
@@ -14,20 +14,20 @@ import { leastScore, type Passing, PostingsCursor, type Reader } from "./Impacts
 import { encoding, type IndexParts, scopesIn, type Steps } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
 import type { TermMasks } from "./TermMasks.ts"
-/** The documents in sight of a viewer. Valid until the index changes. */
+/** The documents that a viewer sees. Valid until the index changes. */
 export interface View {
   /** Numbers of the visible scopes; `undefined` for every scope. */
   readonly scopes: ReadonlyArray<number> | undefined
   /** Time in epoch ms; −Infinity to see expired documents too. */
   readonly at: number
-  /** Number of documents in sight. `length` is the sum of their lengths. */
+  /** Number of visible documents. `length` is the sum of their lengths. */
   readonly count: number
   readonly length: number
-  /** Whether all postings of these scopes are of documents in sight. */
+  /** Whether all postings of these scopes are of visible documents. */
   readonly whole: boolean
 }
 
-/** Number of documents below which `#known` is not kept, to save memory: a vault may have an index for each of thousands of tenants. */
+/** An index with fewer documents does not keep the map `#known`, to save memory: there may be thousands of small indexes. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
@@ -36,12 +36,12 @@ export class InvertedIndex {
   /** Number of removed documents whose tombstones remain. */
   removed = 0
   readonly until = float64()
-  /** The first `matched` entries are the doc ids that the last `match` or `everything` listed, in any order. */
+  /** The doc ids that the last `match` or `everything` listed, in any order: the first `matched` entries. */
   readonly matches = int32()
   matched = 0
   /** Scores by doc id; 0 for a document that does not match. */
   readonly scores = float64()
-  /** Number of matches that are `passing`. `matches` lists only those with a score of at least `reach`. */
+  /** Number of matches that `passing` accepts. `matches` lists only those with a score of at least `reach`. */
   found = 0
   passing: Passing | undefined
   reach = leastScore
@@ -63,7 +63,7 @@ export class InvertedIndex {
   readonly #length = int32()
   #postings = new Postings(this.#length)
   readonly #places = new ScopeDocs()
-  // columns by scope
+  // columns by number of the scope
   readonly #count = int32()
   readonly #total = float64()
   readonly #dead = int32()
@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`. Its doc id exceeds the earlier ones of its scope. `learned`: tokens as numbers. */
+  /** Adds a document that expires at `until`. Its doc id exceeds the earlier ones of its scope. `learned`: its tokens as term numbers. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -196,7 +196,7 @@ export class InvertedIndex {
     return (doc) => this.until.data[doc]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[doc]!))
   }
 
-  /** Iterates over the documents in sight, in any order. Scans the documents of the view's scopes. */
+  /** Iterates over the visible documents, in any order. Scans the documents of the view's scopes. */
   *seen({ at, scopes }: View): Iterable<number> {
     const { docs, until: { data: until } } = this
     if (scopes === undefined) { for (let doc = 0; doc < docs; doc++) if (until[doc]! > at) yield doc }
@@ -207,7 +207,7 @@ export class InvertedIndex {
     }
   }
 
-  /** Matches every document in sight, with score 1. Call `clear` before the next match. */
+  /** Matches every visible document, with score 1. Call `clear` before the next match. */
   everything(view: View): void {
     for (const doc of this.seen(view)) {
       this.scores.data[doc] = 1
@@ -224,10 +224,10 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents that contain any of the terms, and lists in `matches` those that reach `reach`, at first all. If the view is not
-   * `whole`, some may be out of sight. Call `clear` before the next match. Writes to `masks` which terms each match contains. Calls
-   * `reader.read` after each scope, with the position in `matches` of the scope's first one; it may drop some by `drop` and `matched`, and
-   * returns the new `reach`, not below the old one. If few documents match, all are listed nevertheless, and `passing` is not called.
+   * Scores the documents with any of the terms, and writes the terms of each to `masks`. Lists in `matches` those with a score of at least
+   * `reach`; at first all. If the view is not `whole`, some may be invisible. After each scope, calls `reader.read` with the position in
+   * `matches` of the scope's first match; `read` may remove matches (`drop`, `matched`), and returns the new `reach`, not below the old
+   * one. If few documents match, all are listed nevertheless, and `passing` is not called. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, reader?: Reader): void {
     this.#masks = masks
@@ -327,7 +327,7 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes the documents `order`, in steps between which the index may change. Doc ids of the same scope must ascend in `order`. */
+  /** Encodes the documents with these doc ids, in steps between which the index may change. Doc ids of one scope must ascend in `order`. */
   encode(order: Int32Array) {
     const docs = new Int32Array(this.docs).fill(-1)
     order.forEach((doc, number) => docs[doc] = number)
@@ -353,7 +353,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns the map from numbers of a vocabulary to terms plus 1 (0: not known yet). A small index does not keep the map. */
+  /** Returns the map from a vocabulary's term numbers to terms plus 1 (0: not known yet). A small index does not keep the map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }
@@ -367,7 +367,7 @@ export class InvertedIndex {
     const before = this.docs
     const doc = this.#places.next(scope)
     this.#grow()
-    this.until.data.fill(-Infinity, before, this.docs) // reserved doc ids are out of sight
+    this.until.data.fill(-Infinity, before, this.docs) // reserved doc ids are invisible
     return doc
   }
 

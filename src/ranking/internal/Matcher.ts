@@ -37,7 +37,7 @@ export interface Options<R extends Outline> {
 /** The records that are visible and pass a filter. */
 export interface Seen {
   readonly has: (id: MemoryId) => boolean
-  /** The ids of all these records; `undefined` if there are too many to list. */
+  /** The ids of all these records. `undefined` if an eighth or more of all records are visible, unless a list was requested. */
   readonly few: ReadonlyArray<MemoryId> | undefined
 }
 
@@ -53,7 +53,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Largest number of matches that are all evaluated. Of more, only the promising ones are. */
+  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -85,7 +85,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records that were added out of order by time, in steps; otherwise the next list does it at once. */
+  /** Sorts records by time, in steps; needed after records were added in another order. Otherwise the next `page` sorts them at once. */
   sorting(): Steps<void> {
     return this.#timeline.sorting()
   }
@@ -139,7 +139,7 @@ export class Matcher<R extends Outline> {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes the `ColumnFilter` of a call, which reads the record itself for what columns do not decide. */
+  /** Makes the `ColumnFilter` of a call. Conditions that the columns do not decide are evaluated on the record. */
   passing(asked: Asked): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(asked, this.index, (doc) => passes(asked, this.#records[doc]!))
@@ -154,8 +154,8 @@ export class Matcher<R extends Outline> {
   }
 
   /**
-   * Returns doc ids, oldest first: those of visible records or, if these are more than an eighth of the index, all, even of removed
-   * records.
+   * Returns doc ids, oldest first: those of the visible records. If more than an eighth of the records are visible, returns all doc ids,
+   * those of removed records included.
    */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
@@ -282,13 +282,13 @@ export class Matcher<R extends Outline> {
       bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
       candidates: [...first, ...wanted].map(candidate),
-      // `choose` saw the candidates only; the ranking also counts the other matches
+      // `choose` counted the candidates only; `ranking.count` includes the matches that are no candidates
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
       exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }
   }
 
-  /** Returns the doc ids of those `ids` that are visible and pass the filter, except those in `known`. */
+  /** Returns the doc ids of the records with these ids that are visible and pass the filter, except those in `known`. */
   #docsOf(
     ids: ReadonlyArray<MemoryId>,
     known: ReadonlyArray<number>,

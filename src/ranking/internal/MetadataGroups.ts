@@ -42,7 +42,7 @@ export const passesTest = (test: ColumnTest, doc: number): boolean => {
 /** The metadata groups of an index. */
 export class MetadataGroups {
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  /** Stand-in for the records of each group, on which conditions on metadata are evaluated. */
+  /** The representative of each group, by number: one record of the group, on which conditions on metadata are evaluated. */
   readonly #likes: Array<Filtered | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** Whether a record without a group was added. */

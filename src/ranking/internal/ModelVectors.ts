@@ -69,7 +69,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns at most `limit` records with a cosine above 0, nearest first, of those for which `sees` is true, or that it lists. */
+  /** Returns at most `limit` of the records that `sees` accepts or lists, those with the highest cosines above 0, nearest first. */
   nearest(
     vector: Float32Array,
     limit: number,
@@ -84,7 +84,9 @@ export class ModelVectors {
     return end < 0 ? found : found.slice(0, end)
   }
 
-  /** Looks up vectors, in steps: of the new records; or of all waiting ones, if vectors were added since. Callers may alternate. */
+  /**
+   * Looks up the vectors of new records, or, if vectors were added since the last time, of all waiting ones. Two such loops may alternate.
+   */
   *preparing(): Steps<void> {
     for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {
       const record = this.#recordOf(id)

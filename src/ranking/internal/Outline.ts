@@ -126,7 +126,7 @@ interface Group {
   live: number
 }
 
-/** The part of a filter that can be decided from columns, and a function `rest` for the other part. Valid until the index changes. */
+/** The part of a filter that columns decide, and `rest`, a function for the remaining part. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
@@ -175,8 +175,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass, if a single column with few values decides the whole part; else `undefined`. `docs` is the number of doc
-   * ids.
+   * Returns which groups pass, if a single column with few values decides all that columns decide of this filter; else `undefined`. `docs`
+   * is the number of doc ids.
    */
   byGroup(docs: number): Passing | undefined {
     const [test] = this.#tests

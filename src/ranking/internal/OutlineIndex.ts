@@ -1,6 +1,6 @@
 /**
  * An index of records whose texts are not in memory but in a database. It keeps the term counts and the outline of each record, and gives
- * the same answers as `MemoryIndex`. Where it needs a text, for a passage of a long record or a `where`, it asks the caller for it.
+ * the same answers as `MemoryIndex`. If an answer needs a text, for a passage of a long record or a `where`, the caller must read the text.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -161,9 +161,9 @@ export class OutlineIndex {
   }
 
   /**
-   * Returns the ids of the records without a vector of the model, with the hashes of their texts; without the library's own rows. After
-   * the first call for a model, its vectors are kept; `attach` ignores vectors of other models. Scans all records at the first call, and
-   * the records without a vector, the library's own included, at later ones.
+   * Returns the ids of the records without a vector of the model, with the hashes of their texts. Leaves out records of the library itself.
+   * After the first call for a model, its vectors are kept; `attach` ignores vectors of other models. The first call scans all records;
+   * later calls scan the records without a vector, those of the library included.
    */
   lacking(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
@@ -178,7 +178,7 @@ export class OutlineIndex {
     })
   }
 
-  /** Adds the vector of a record that has none of the model here. Does nothing if the record has another text by now. */
+  /** Adds the vector of a record that has none. Does nothing if the record has another text by now, or the model's vectors are not kept. */
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
@@ -252,7 +252,7 @@ export class OutlineIndex {
   }
 }
 
-/** Number of unpacked records from which postings are packed: they take about 1 MB. */
+/** Postings are packed once this many records were added unpacked, which take about 1 MB. */
 const packedFrom = 1_000
 
 /** A record as `encode` encodes it. */

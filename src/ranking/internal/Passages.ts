@@ -38,7 +38,7 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   return passages
 }
 
-/** Returns the length of the first passage of a text. `text` needs at most one character more than the longest passage. */
+/** Returns the length of the first passage of a text. `text` may be cut after one character more than the longest passage has. */
 const cut = (text: string): number => {
   if (text.length <= maxLength) return text.length
   for (const end of ends) {
@@ -49,7 +49,7 @@ const cut = (text: string): number => {
   }
   return isHigh(text.charCodeAt(maxLength - 1)) ? maxLength - 1 : maxLength
 }
-/** Match the places where a passage may end, the preferred first: after a paragraph, a sentence, a line, a word. */
+/** Patterns of the positions at which a passage may end, the preferred first: after a paragraph, a sentence, a line, a word. */
 const ends = [/\n[ \t]*\n/g, /[.!?…](?=["'”’)\]]*\s)["'”’)\]]*|[。！？]/g, /\n/g, /\s/g]
 const isHigh = (code: number): boolean => code >= 0xd800 && code <= 0xdbff
 
@@ -87,7 +87,7 @@ export class Passages {
     this.#tokenizer = tokenizer
   }
 
-  /** Returns the instance for a tokenizer, which everything that uses the tokenizer shares. */
+  /** Returns the instance for a tokenizer. All callers with the same tokenizer share one instance. */
   static of(tokenizer: Tokenizer): Passages {
     const known = all.get(tokenizer) ?? new Passages(tokenizer)
     all.set(tokenizer, known)

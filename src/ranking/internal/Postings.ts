@@ -45,7 +45,7 @@ export class Postings {
   #packed: Encoded | undefined
   /** Bytes of `#packed` that were not unpacked yet. */
   #packedBytes = 0
-  /** Doc ids of the documents that `#packed` numbers from 0; `undefined` if their numbers are the doc ids. */
+  /** Doc ids of the documents in `#packed`, by the document's number there; `undefined` if the numbers are the doc ids. */
   #order: Int32Array | undefined
   /** Lengths of documents, by doc id. */
   readonly #lengths: GrowableArray<Int32Array>
@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps, between which others may be added. `as` renumbers documents and scopes, and leaves out
-   * documents and terms without any other document. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps, between which others may be added. `as` gives documents and scopes new numbers, and leaves out
+   * some documents; terms that occur only in these are left out too. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks terms, one per step, to add a document with them quickly. Does nothing once only an eighth, of rare terms, is packed. */
+  /** Unpacks terms, one per step, to add a document with them quickly. Does nothing once at most an eighth, of rare terms, is packed. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -283,7 +283,7 @@ export class Postings {
     return firsts[2 * term]!
   }
 
-  /** Copies `count` postings, whose doc ids are delta-encoded, to the arena. Returns the index in `numbers` after them. */
+  /** Copies `count` postings, whose doc ids are delta-encoded, to the arena. Returns the index in `numbers` after these postings. */
   #spread(numbers: Int32Array, from: number, place: number, count: number): number {
     const [arena, lengths, order] = [this.#arena.at(place), this.#lengths.data, this.#order]
     const at = this.#arena.from(place)

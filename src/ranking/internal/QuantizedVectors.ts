@@ -1,6 +1,6 @@
 /**
- * Vectors quantised to 8 bits, a quarter of their size, from which lower and upper bounds of each cosine follow. So few exact cosines have
- * to be computed, and none of the best is missed.
+ * Vectors quantised to 8 bits, a quarter of their size, from which lower and upper bounds of each cosine follow. With the
+ * bounds, only a few exact cosines must be computed, and none of the best is missed.
  *
  * ```text
  * x ≈ s·q                      a vector of length 1, its scale s and its 8-bit integers q; e = |x − s·q|
@@ -62,8 +62,8 @@ export class QuantizedVectors {
   }
 
   /**
-   * Adds to `bounds` the bounds of the cosines of the first `count` of `docs`, or of doc ids 0..`count` − 1. Cost: 20 ns per vector of 384
-   * dimensions.
+   * Computes the bounds of cosines, and adds them to `bounds`: for the first `count` of `docs`, or, if `docs` is `undefined`, for the doc
+   * ids 0..`count` − 1. Cost: 20 ns per vector of 384 dimensions.
    */
   offerBounds(
     vector: Float32Array,

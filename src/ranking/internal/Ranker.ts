@@ -67,7 +67,7 @@ export interface Signals {
   words: number
   /**
    * Whether the record is a message of a conversation, that is, has a session. `neighbours`, `session`, `reply` and `coverage` are valid
-   * only if so.
+   * only then.
    */
   isTurn: boolean
   /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of those two away. */
@@ -102,7 +102,7 @@ export interface LazyRanker {
 
 /** A ranker, and what a source of records must know about the query to gather candidates. */
 export interface QuestionRanker extends Ranker {
-  /** Whether the source returns the signals of the candidates. */
+  /** Whether the source must return the signals of the candidates. */
   readonly isExplained: boolean
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>

@@ -5,7 +5,7 @@ import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/** Number of doc ids added out of order from which they are sorted into a run; also the number merged per step. */
+/** Once this many doc ids were added out of order, they are sorted into a run. Also the number of doc ids that a step of a merge reads. */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */

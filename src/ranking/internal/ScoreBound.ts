@@ -5,7 +5,7 @@ import { stride } from "./DocIds.ts"
 /** Returns the recency score of an age: `max(.1, ½^(age / half-life))`, both in ms; 1 for an age below 0. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
 
-/** Number of steps per half-life in the table `left`, whose entry is an upper bound of `fade` within that step. */
+/** Number of steps per half-life in the table `left`. Entry n of the table is an upper bound of `fade` within step n. */
 export const steps = 128
 const lastStep = Math.ceil(steps * Math.log2(10)) + 1
 const left = Float64Array.from(
@@ -28,7 +28,7 @@ const estimated = 64
 
 /**
  * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
- * It equals the score of a record whose recency has reached the minimum and that has no emotion.
+ * A bound equals the score of a record whose recency has reached the minimum and that has no emotion.
  */
 export class ScoreBound {
   readonly #shares: Shares

@@ -64,8 +64,8 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns the filter of a call for a retrieval. For forgotten records it leaves out instructions, which only `System` may restore, and
- * checks the valid time only if it has `asOf`.
+ * Returns the filter of a call, as a retrieval needs it. For forgotten records, the filter checks the valid time only if it has `asOf`, and
+ * leaves out instructions unless the viewer is `System`, which alone may restore them.
  */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   if (filter.forgotten === true) {
@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The vector to search for; `undefined` if there is none, in mode `lexical`, or if vectors weigh 0 and the mode is not `vector`. */
+  /** The query's vector. `undefined` if the source has no vectors, in mode `lexical`, and for weight 0 unless the mode is `vector`. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out: unless `fold` is false, or neither a text nor a vector is searched for. */
   readonly isFolded: boolean
@@ -129,7 +129,7 @@ export class Search {
     return text === undefined ? undefined : Array.from(new Set(this.options.analyzer.query(text)))
   }
 
-  /** Makes the function that scores a record; `weight` is the weight of the relevance. `undefined` if the score is the relevance. */
+  /** Makes the function that scores a record; `weight` is the weight of the relevance. `undefined` if the query has no weights. */
   scorer(weight: number): ((fact: Fact, relevance: number) => number) | undefined {
     const { now, options: { kinds }, query } = this
     if (query.weights === undefined) return undefined
@@ -231,7 +231,7 @@ export function* list(
   return { items, next: makeCursor(viewer, filter, positionOf(items[limit - 1]!)) } // a limit is at least 1
 }
 
-/** Returns at most `limit` records of a list, after a position. */
+/** Returns at most `limit` records that pass the filter, newest first, starting after a position. */
 export const page = (
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the depth of the next round: 2 to 16 times this one, the more the fewer hits were kept in proportion to `limit`. */
+/** Returns the depth of the next round: 2 to 16 times this one. The factor is greater if fewer hits were kept, relative to `limit`. */
 const deeper = (depth: number, limit: number, kept: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
 

@@ -60,12 +60,12 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** Score from which the index still lists a match. */
+  /** Lowest score with which the index still lists a match. */
   #reach = leastScore
 
   /**
-   * `limit` is the number of best matches that the pool promises. Other matches are listed if their score is lower by at most `slack` times
-   * the best score. `masks` receives the terms that each match contains.
+   * `limit` is the number of best matches that the pool promises. A match below the `limit`-th best score so far is listed only if its
+   * score is lower by at most `slack` times the best score. `masks` receives the terms that each match contains.
    */
   constructor(
     index: InvertedIndex,
@@ -150,7 +150,7 @@ export class MatchCollector {
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. Matches by words need a pool whose `promised` is at least `depth`, or with `scored`, `sampleOf(depth)`. */
+  /** Doc ids to select from. For matches by words, `promised` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
   readonly pool: Pool
   /** Rank by doc id. The relevance of a doc id is its rank divided by the best one. */
   readonly ranks: Float64Array
@@ -159,13 +159,13 @@ export interface Choice {
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
   /**
-   * Computes the final score. `undefined`: the score is the relevance. The order is then by rank, since two ranks may give one relevance.
+   * Computes the final score. Default: the relevance. Matches are then ordered by rank, as two ranks may have the same relevance.
    */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Largest number of matches that are all evaluated. Of more, only the promising ones are. */
+  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
   readonly examined: number
 }
 
@@ -257,10 +257,10 @@ const weighed = (
   return { first, scores, best, count: isCounted ? pool.count : found.count, isExact }
 }
 
-/** Returns how many of the best doc ids by rank are evaluated first, to find out how high the rank of any other one must be. */
+/** Returns the number of doc ids with the highest ranks to evaluate first. Their final scores show which other doc ids can be skipped. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
-/** Writes the upper bound of each score to `most`, moves the doc ids whose bound reaches `minScore` first, and returns their number. */
+/** Writes the upper bound of each score to `most`, moves the doc ids whose bound is at least `minScore` to the front; returns how many. */
 const bounded = (
   docs: Int32Array,
   ranks: Float64Array,
@@ -329,10 +329,10 @@ interface Looked extends Pick<Passed, "count" | "isWhole"> {
   readonly reached: Int32Array
 }
 
-/** Stages of `lookFor`: numbers of doc ids that are selected by upper bound, and that are evaluated in order; both plus 4 · `limit`. */
+/** Stages of `lookFor`: how many doc ids it selects by upper bound, and how many of these it evaluates; plus 4 · `limit` each. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
-/** Returns how many doc ids the first stage selects when the best `limit` that pass are wanted. */
+/** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstLook = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
 /** Finds the best doc ids by the score of `look` (`undefined`: no match), highest upper bound first. Evaluates all if need be. */

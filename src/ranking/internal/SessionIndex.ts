@@ -22,7 +22,7 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
 /** Largest number of sessions that `SessionIndex.worthy` returns. */
 const worthy = 5
-/** Lowest worth of a session that `SessionIndex.worthy` returns; it defines the worth. */
+/** Lowest worth of a session that `SessionIndex.worthy` returns; the comment of that method defines the worth. */
 const least = 0.05
 /** `reach`: largest distance of neighbouring messages. `steps`: messages to look at on each side, as several may have the same sequence. */
 const reach = 2
@@ -49,7 +49,7 @@ export const noClues: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** Sessions of each scope, and how many of them have messages that are not removed, by number of the scope. */
+  /** Sessions by number of the scope, and by number of the scope how many of these sessions have messages that are not removed. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
   /** Masks of the query's terms. The groups are sessions, numbered from 1. */

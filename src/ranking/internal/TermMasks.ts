@@ -61,8 +61,8 @@ export class TermMasks {
   }
 
   /**
-   * Marks the documents of the postings `arena[from..end)` as containing a term, and if `isMany` also their groups. A group has one byte
-   * per term instead of a bit: setting bits of the same number would make each write wait for the previous one.
+   * Marks that the documents of the postings `arena[from..end)` contain a term, and, if `isMany`, that their groups do. A group has one
+   * byte per term instead of a bit: setting bits of the same number would make each write wait for the previous one.
    */
   mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term

@@ -2,7 +2,7 @@
  * Parses the times that an English text names, as ranges, so that a query that names a time can be compared with the `validAt` of records.
  *
  * ```text
- * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (either order, where both are days)
+ * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (both orders, if both are days)
  *           8 May · May 8        without a year: of any year
  * month     May 2023 · in May    without a year: of any year, and only after in, of, during, last, since, until, by, early, mid, late
  * year      2023

@@ -67,7 +67,7 @@ export const renaming =
       return lineage
     })
 
-/** The store that a copy reads, as far as use counts and vectors are read from it. */
+/** The methods by which a copy reads use counts and vectors from its source, and the name of the source. */
 export interface Source {
   readonly name: string
   readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }
@@ -155,8 +155,8 @@ export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lin
     )
 
 /**
- * Joins a row with its earlier revisions. The last revision of the result is the row as given, even if the history has another one of this
- * number.
+ * Joins a row with its earlier revisions. The last revision of the result is the row as given, even if the history has another revision
+ * with the same number.
  */
 export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Lineage => {
   const [first, ...rest] = newestFirst.filter(({ record }) => record.revision < row.record.revision).toReversed()

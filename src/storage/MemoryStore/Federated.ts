@@ -3,7 +3,7 @@
  * all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
- * id        belongs to the first store that has a record of it, mirrors last; records of the same id in later stores are
+ * id        belongs to the first store that has a record of it; mirrors come last. Records of the same id in later stores are
  *           copies, which are only mentioned in `alsoIn`
  * put       goes to the store that `route` names, else to the primary; deduplicates within that store
  * batch     over several stores: see `WriteRouter`
@@ -102,7 +102,7 @@ export const layer = <const S extends Entries>(
     ContextOf<S>
   > // the errors and requirements are those of `make` and of the entries' layers, but `Object.entries` loses their types
 
-/** Whether a record's importance is 0.75 or more. As the `mirror` of a store, it copies only important records there. */
+/** Whether a record's importance is 0.75 or more. As the `mirror` function of an entry, it selects these records to be copied. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
 /** The dependencies of a federation's write operations. */

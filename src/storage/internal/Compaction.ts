@@ -252,7 +252,9 @@ export class Texts {
     return this.#holders.has(hash)
   }
 
-  /** Whether more than half of so many vectors are orphaned, judged by the number of texts. Orphans arise when texts are edited. */
+  /**
+   * Whether more than half of `vectors` vectors are orphaned, as the number of texts shows. Vectors become orphaned when texts are edited.
+   */
   isLittered(vectors: number): boolean {
     return vectors > 2 * this.#holders.size
   }

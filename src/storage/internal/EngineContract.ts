@@ -5,12 +5,12 @@
  * engine calls with the rows it has read, and calls again when it retries after a conflict. An engine therefore needs no rules about
  * viewers, kinds or the analyzer. It reads the bodies of records last, and only of records that are returned.
  *
- * Terms: a row is a record or the tombstone of a forgotten one. A `Sight` is the set of rows that a call may see. "Bound" in a method's
+ * Terms: a row is a record or the tombstone of a forgotten one. A `Sight` is the set of rows that a call may see. "Cost" in a method's
  * comment is the number of rows, or other items, that the method may read.
  *
  * Laws, which the contract suite tests on every engine:
  * - Rows that the viewer may not see neither add to the cost of a call nor influence its result.
- * - Each method reads no more than its bound; the suite proves it with an engine that counts its reads.
+ * - Each method reads no more than its cost; the suite proves it with an engine that counts its reads.
  * - The library makes no tenant wait for another. An engine may have a single writer for all tenants, as the vault and SQLite do.
  */
 import type * as Effect from "effect/Effect"
@@ -196,8 +196,8 @@ export interface Changed {
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
  * `invalidAt` has passed. Retention finds its work with `overCap`, the outbox with `tenantsWith`. A layer that changes what a store returns
- * must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy` needs. It fails with
- * `read_only` if the store is read-only.
+ * must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy` needs. If the store
+ * is read-only, `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
@@ -214,26 +214,26 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    * if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
-  /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Bound: all rows. */
+  /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Cost: all rows. */
   readonly reindex: (
     analyzer: string,
     entryOf: (stored: Stored) => Entry
   ) => Effect.Effect<void, MemoryError>
 
-  /** Reads rows by id, tombstones included. Bound: one row per id. */
+  /** Reads rows by id, tombstones included. Cost: at most one row per id. */
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
-  /** Reads the revisions of a row, newest first. Bound: `limit`. */
+  /** Reads the revisions of a row, newest first. Cost: at most `limit` rows. */
   readonly revisions: (
     tenant: string,
     id: MemoryId,
     limit: number
   ) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
   /**
-   * Reads, decides and commits in one transaction. If the decision is a `Left`, fails with its error and writes nothing. Bound: the rows
-   * needed and the rows written.
+   * Reads, decides and commits in one transaction. If the decision is a `Left`, fails with its error and writes nothing. Cost: at
+   * most the rows needed and the rows written.
    */
   readonly transact: <A>(
     tenant: string,
@@ -242,20 +242,20 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<A, MemoryError>
 
   /**
-   * Returns the ids that changed since a mark. Without this method, callers read all rows that they have cached again. Bound: the ids
-   * returned.
+   * Returns the ids that changed since a mark. Without this method, callers read all rows that they have cached again. Cost: at most the
+   * ids returned.
    */
   readonly changed?:
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
     | undefined
 
-  /** Returns the records that refer to any of these ids or names. Bound: the records returned. */
+  /** Returns the records that refer to any of these ids or names. Cost: at most the records returned. */
   readonly referring: (
     sight: Sight,
     asked: Asked,
     keys: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Returns the records that have any of these names. Bound: the records returned. */
+  /** Returns the records that have any of these names. Cost: at most the records returned. */
   readonly named: (
     sight: Sight,
     asked: Asked,
@@ -264,20 +264,20 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
 
   /**
    * Returns the rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are not kept for ever.
-   * They are ordered by `at`, tenant and id, and start after `after`. The first one that is not due yet tells when to compact again. Bound:
-   * `limit`.
+   * They are ordered by `at`, tenant and id, and start after `after`. The first one that is not due yet tells when to compact again. Cost:
+   * at most `limit` rows.
    */
   readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
   /**
    * Returns the scopes that have more rows of a kind than the kind's cap. Counts expired rows and rows whose `invalidAt` has passed, but no
-   * tombstones. Bound: the scopes and kinds returned.
+   * tombstones. Cost: at most the scopes and kinds returned.
    */
   readonly overCap: (
     tenant: string,
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /** Streams the tenants that have a row of exactly this scope, not counting tombstones; for the outbox. Bound: the tenants returned. */
+  /** Streams the tenants that have a row of exactly this scope, not counting tombstones; for the outbox. Cost: the tenants returned. */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
@@ -308,7 +308,7 @@ export interface EngineUses {
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /**
    * Replaces the use counts of each row. Ignores ids without a row; a tombstone is a row. If `set` is absent, a copy cannot write use
-   * counts into this engine. Bound: the rows.
+   * counts into this engine. Cost: at most the rows.
    */
   readonly set?:
     | ((tenant: string, uses: ReadonlyArray<readonly [id: MemoryId, uses: Uses]>) => Effect.Effect<void, MemoryError>)
@@ -320,7 +320,7 @@ export interface EngineUses {
  * has embedded.
  */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
-  /** Returns the names of the models for which the tenant has vectors, each once, in any order. Bound: the models. */
+  /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most the models. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
    * Returns the dimensions of the tenant's vectors of this model. An engine may return `expected` without reading them if that was their
@@ -332,7 +332,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     expected?: number
   ) => Effect.Effect<number | undefined, MemoryError>
   /**
-   * Returns texts that have no vector of the model, each once. Leaves out texts of rows that the library keeps for itself. Bound: `limit`.
+   * Returns texts that have no vector of the model, each once. Leaves out texts of rows that the library keeps for itself. Cost: at most
+   * `limit` texts.
    */
   readonly pending: (
     tenant: string,

@@ -93,7 +93,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror has a copy of every write that was made, also if the write was interrupted",
+    "a mirror has a copy of every record that was written, also if the write was interrupted",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -160,7 +160,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror that cannot be read does not make a write fail, not even under an id that the caller chose",
+    "a mirror that cannot be read does not make a write fail, not even a put of a record whose id the caller chose",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }

@@ -247,7 +247,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "mutations that cannot be undone are applied after all others",
+    "mutations that cannot be undone are applied after all other mutations of the batch",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

@@ -213,7 +213,7 @@ describe("ForeignEdit, which edits the text of a note by another author", () => 
     assert.isAbove(written, 50)
   })
 
-  it("a record keeps values for which the text has no property, and loses those whose property the author removed", () => {
+  it("a record keeps its values for which the text has no property, and loses the values whose property the author removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -17,7 +17,7 @@ describe("RenameDetection between two scans of a vault", () => {
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("several files with one content are paired by equal file names, then if a single pair remains, and otherwise not", () => {
+  it("missing and new files with the same content are paired if their names are equal or only one of each remains, and otherwise not", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",

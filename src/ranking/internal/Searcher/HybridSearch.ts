@@ -215,7 +215,7 @@ const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, document
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
 
-/** Returns the probability that a match answers the query, 0..1; 0 without a match; `undefined` if the query does not ask for it. */
+/** Returns the probability that a match answers the query; 0 without a match; `undefined` if not requested, or the query has no text. */
 export const confidenceIn = (
   { query }: Search,
   { best, bestWords = best, candidates, documentFrequencies, documents, isNamed }: Matches,

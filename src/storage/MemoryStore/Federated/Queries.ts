@@ -41,7 +41,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Searches all members in parallel. `limitOf` returns the largest number of hits from a member. Fails only if every member fails. */
+/** Searches all members in parallel. `limitOf` is the largest number of hits of a member. Fails for an invalid query, or if all fail. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,

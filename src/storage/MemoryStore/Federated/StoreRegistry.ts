@@ -33,8 +33,8 @@ export interface Entry<out E = never, out R = never> {
   /** Whether the federation may write new records to the store and change its records. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Makes the store a mirror. A record that is written to another store is copied here if the function returns true; earlier records are
-   * not copied. Needs no `writable`. The rows that the library keeps for itself are never copied.
+   * Makes the store a mirror, even without `writable`. A record that is written to another store is copied here if the function returns
+   * true; earlier records are not copied. The rows that the library keeps for itself are never copied.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
@@ -57,7 +57,7 @@ export interface Registry {
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. Fails with `not_found`, listing the names, if there is none. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** Adds a store until the scope closes. Fails with `invalid_id` if the name is taken or invalid, with `invalid_draft` if the entry is. */
+  /** Adds a store until the scope closes. Fails with `invalid_id` for an invalid or used name, `invalid_draft` for an invalid entry. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>
@@ -376,8 +376,8 @@ export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writabl
   writable || mirror !== undefined
 
 /**
- * Returns why a member cannot be written to, if its configuration says that it is: the store is read-only, or lacks the federation's
- * redaction.
+ * Returns the reasons why the federation cannot write to a member to which, by its configuration, it may write: the store is read-only, or
+ * lacks the federation's redaction.
  */
 const conflictsOf = (
   { mirror, name, store, writable }: Member,

@@ -3,7 +3,7 @@
  *
  * ```text
  * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
- *                       goes to the store of the first mutation of its batch for which these rules name one, else to the primary
+ *                       goes to the store that these rules name for the first other mutation of its batch, else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
  *                       the same store as for the library's own rows gets the change, and reports the record as missing
  * change of a copy      fails in a read-only mirror, except forgetting, so that a copy whose record is gone can be removed

@@ -58,7 +58,7 @@ export interface Dependencies extends WritePlan.Dependencies {
   readonly rollBack: (batch: Batch, before: WritePlan.Before) => Io<void>
   /** Whether every failed batch was rolled back. */
   readonly isClean: () => boolean
-  /** Overwrites the history lines of what a batch purged. */
+  /** Overwrites the history lines of the records that a batch purged. */
   readonly cleaned: (batch: Batch, isPurge: boolean) => Io<void>
   /** Notified when the files of a batch are written; `undefined` stands for a batch without a line in the history. */
   readonly written: (batch: Batch | undefined) => void
@@ -143,7 +143,7 @@ export const make = (dependencies: Dependencies): Commit => {
         )
       return yield* Effect.forEach(batches, (one) => isClean() ? byItself(one) : Effect.succeed(done))
     })
-  /** Writes the batches whose files are unchanged since they were planned; the others fail with `lost`. */
+  /** Writes the batches whose files are unchanged since they were planned; the other batches fail with `lost`. */
   const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       yield* guard
@@ -247,8 +247,8 @@ const yieldMillis = 8
 const charactersPerPause = 65_536
 
 /**
- * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. It runs in the context
- * of this effect, and not in that of the first writer.
+ * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. The leader runs in the
+ * context of this effect, not in that of the first writer.
  */
 export const makeWriters = (
   lock: Lock,

@@ -27,7 +27,7 @@ export interface Stat {
 /** The methods of an open file that the vault uses. */
 export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
 
-/** Status of a file, symbolic link or folder. A link's own status, not that of its target. */
+/** Status of a file, symbolic link or folder. For a link, this is the status of the link itself, not of its target. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
 /** The file system calls that the vault makes. The platform's service implements all required ones. */
@@ -98,7 +98,7 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Most calls in a turn of the event loop, and milliseconds from the first to the last. So many bytes or names count as one more call. */
+/** Limits of a turn of the event loop: calls, and milliseconds since its first call. So many bytes or names count as one more call. */
 const [stretch, longest] = [64, 4]
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall

@@ -41,7 +41,7 @@ export interface Parsed {
    * Reasons why parts of a note could not be read, one sentence each, which are reported along with the record. Absent if there are none.
    */
   readonly issues?: ReadonlyArray<string>
-  /** Whether the record has only the beginning of the text. Writing the file would then lose the rest. Default false. */
+  /** Whether the record has only the beginning of the text. Writing the file would then lose the rest of the text. Default false. */
   readonly isPartial?: boolean
   /** Text around the body. Present for a note by another author, which has no `hash` of the library. */
   readonly frame?: Frontmatter.Frame | undefined
@@ -112,7 +112,7 @@ export const print = (
   )
 }
 
-/** Splits the metadata of a note into the properties in its author's text, with their current values, and the rest. */
+/** Splits the metadata of a note into the properties in its author's text, with their current values, and the remaining metadata. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
   // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
@@ -292,7 +292,7 @@ const asObject = (value: unknown): object => typeof value === "object" && value 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
-/** Returns the default summary of a text. For a note whose author chose its file name, that name; else one derived from the body. */
+/** Returns the default summary of a text: the file's name if its author chose it, else a summary derived from the body. */
 const summaryOf = (place: Layout.RecordPath, body: string): string | undefined =>
   place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
 

@@ -6,8 +6,8 @@
  * link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes of recently
  * removed files. On a file system without hard links each claim creates a new file.
  *
- * Laws: while the kept file is open, no other file has its inode. The file has its content before it gets the path. A process that takes a
- * claim from another one first moves the other's turn folder away; the old holder then creates a new kept file.
+ * Laws: while the kept file is open, no other file has its inode. The kept file has its content before it gets the path. A process that
+ * takes a claim from another one first moves the other's turn folder away; the old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"

@@ -226,7 +226,7 @@ export interface NoteIdentity {
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
   /** Returns the record of a new note, with an id that no other record has. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
-  /** Returns the record of a new note with an id that no other record has. */
+  /** Drops the caches that were computed from the history. */
   readonly reset: () => void
 }
 

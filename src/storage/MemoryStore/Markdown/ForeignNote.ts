@@ -292,7 +292,7 @@ const distinct = (tags: ReadonlyArray<string>): ReadonlyArray<string> => {
   return tags.filter((tag) => seen.size < seen.add(tag.normalize("NFC").toLowerCase()).size)
 }
 
-/** Returns the tags that are not among the others, ignoring case. */
+/** Returns the tags that are not in `others`, ignoring case. */
 export const without = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(others.map((tag) => tag.normalize("NFC").toLowerCase()))
   return tags.filter((tag) => !known.has(tag.normalize("NFC").toLowerCase()))

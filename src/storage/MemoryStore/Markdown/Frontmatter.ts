@@ -42,7 +42,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   })
 }
 
-/** Returns the whole text as a body. For a text whose frontmatter cannot be read. */
+/** Returns the whole text as a body, for a text whose frontmatter cannot be read. */
 export const bodyOf = (text: string): string =>
   text.slice(...trimmed(text, text.startsWith("\uFEFF") ? 1 : 0, eolOf(text)))
 

@@ -41,7 +41,7 @@ export interface History {
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether a line exists and is undamaged. Cost: one read of the line. */
   readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and when it has been read. Places read before are then invalid. */
+  /** Counter, incremented when a rewrite of the file is noticed, and when the new file was read. Earlier places are then invalid. */
   readonly generation: () => number
   /** Whether the file was rewritten and has not been read completely since; until the next `news` places are invalid. */
   readonly isReplaced: Io<boolean>
@@ -54,7 +54,7 @@ export interface History {
   readonly last: () => number
   /** Returns the batches whose `.md` files may not be on disk yet, oldest first. */
   readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB, one pass over the places. */
+  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB read, one pass over places. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
@@ -76,7 +76,7 @@ export interface History {
   readonly settle: Io<void>
   /** Whether an append failed and was not rolled back yet. */
   readonly isUnsettled: () => boolean
-  /** Notes in the history that the `.md` files of all batches so far are on disk. */
+  /** Appends a line which states that the `.md` files of all batches so far are on disk. */
   readonly land: Io<void>
   /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the whole of its batch. */
   readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
@@ -87,7 +87,7 @@ export interface History {
 }
 
 const file = `${hidden}/history`
-/** Least number of dead bytes for a rewrite; they must also outnumber the live bytes. */
+/** Least number of bytes of erased or outdated lines for a rewrite of the file; they must also outnumber the bytes of all other lines. */
 const tolerated = 1_048_576
 
 /** Makes the history of a folder; `news` reads it. */

@@ -362,7 +362,7 @@ export const common = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Reads the metadata and content of these revisions, for a compaction. Those of a record are returned oldest first. */
+/** Reads the metadata and content of these revisions, for a compaction. The revisions of one record are returned oldest first. */
 export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()

@@ -146,7 +146,7 @@ const placeIn = (path: string): RecordPath => {
 export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
-/** Returns the tenant of a text that the library wrote. `Left` if the text and the path state different ones, or neither states one. */
+/** Returns the tenant of a text that the library wrote. `Left` if text and path state different tenants, or neither states one. */
 export const claimedTenant = (
   place: RecordPath,
   matter: Readonly<Record<string, unknown>>

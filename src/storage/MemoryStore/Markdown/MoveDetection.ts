@@ -42,8 +42,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes of `known` that a scan did not find any more, with the record of the history if that is later. In a first scan, also
- * returns notes that are only in the history.
+ * Returns the notes of `known` that a scan did not find any more, each with its last record: that of the file, or that of the history if it
+ * is later. In a first scan, also returns notes that are only in the history.
  */
 export const gone = (
   context: Context,
@@ -80,8 +80,8 @@ export const gone = (
   })
 
 /**
- * Returns the new files that continue one that is gone, each with the record of the file that is gone. `found` contains the files of the
- * scan, by path. Cost: reads each new file.
+ * Returns the new files that continue a missing file, each with the record of the missing file. `found` contains the files of the scan, by
+ * path. Cost: reads each new file.
  */
 export const find = (
   { context, fs, history, reader }: {

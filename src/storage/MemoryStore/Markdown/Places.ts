@@ -19,7 +19,7 @@ export interface Places {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Collects all locations, in steps of one record, between which none may change. Those of a record are adjacent, newest first. */
+  /** Collects all locations, in steps of one record, between which none may change. Locations of one record are adjacent, newest first. */
   readonly all: () => Steps<ReadonlyArray<Place>>
   /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>

@@ -184,7 +184,7 @@ const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | unde
   )
 }
 
-/** Writes a snapshot. Not synced, since a lost snapshot can be rebuilt. */
+/** Writes a snapshot. Does not sync the file, since a lost snapshot can be rebuilt. */
 export const writeSnapshot = (
   fs: VaultFileSystem,
   { key, ...context }: Context,
@@ -283,7 +283,7 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** Changes after which a new snapshot is saved: more than this number of files, and more than this share of all files. */
+/** A new snapshot is saved after changes of more than this number of files, and of more than this share of all files. */
 const least = 20
 const share = 1 / 50
 

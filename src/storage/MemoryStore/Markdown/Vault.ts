@@ -1,5 +1,5 @@
 /**
- * An open vault: reads its folder, and coordinates writes, of which only one process makes any at a time. `Markdown` makes a store of it.
+ * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `Markdown` makes a store of it.
  *
  * A write appends its revisions to the history, which makes them durable, and then replaces the `.md` files. If a process dies in between,
  * the next holder of the lock completes the batch: it writes each file that is missing, incomplete or still the old one. Any other text is
@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions of these records that the history lacks. Without the lock, first takes it and scans their files again. */
+    /** Appends the revisions of these records that the history lacks. If not `locked`, first takes the lock and scans their files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.lacking(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -180,7 +180,7 @@ export const open = (
           viewed = number
         }
       })
-    /** Whether a scan found a file as the history states, or later than its batch had landed: other content is then newer. */
+    /** Whether a scan found the file as the history states, or the file's batch is all on disk, so that any other content is newer. */
     const isAsTold = (path: string, unlanded: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const place = history.at(path)
@@ -294,7 +294,7 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Overwrites what a batch purged; `isPurge` if that includes a file. What fails is tried again when the lock is next taken. */
+    /** Overwrites what a batch purged; `isPurge` if it purged a file. A failed attempt is repeated when the lock is next taken. */
     const cleaned = (batch: History.Batch, isPurge = false) =>
       batch.litter.length === 0 && !isPurge
         ? Effect.void

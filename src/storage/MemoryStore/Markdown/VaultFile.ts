@@ -84,7 +84,7 @@ export interface Text {
 /** Whether the file at a path is read as a note by another author. */
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
-/** Reads a file's text. The text of a note is read even if it is too long or not valid UTF-8. `None` if there is no file. */
+/** Reads a file's text. A note is read even if it is not valid UTF-8; if it is too long, its beginning. `None` if there is no file. */
 export const textOf = (
   fs: VaultFileSystem,
   context: Context,

@@ -82,7 +82,7 @@ export interface VaultFileSystem {
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** Removes a file. `isFenced` has the same effect as in `write`. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
-  /** Removes a file, or a folder with its contents; does nothing if it does not exist. */
+  /** Removes a file, or a folder with its contents. Does nothing if the path does not exist. */
   readonly discard: (path: string) => Io<void>
   /** Moves a file. Returns `false` if the file does not exist. */
   readonly move: (from: string, to: string) => Io<boolean>

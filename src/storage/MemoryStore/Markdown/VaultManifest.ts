@@ -155,7 +155,7 @@ const decide = (
 const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boolean =>
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
-/** Fails with `corrupt` if the records of an opened vault were signed with another key. Cost: usually reading a few files. */
+/** Fails with `corrupt` if the records were signed with another key, unless the manifest is `foreign`. Cost: usually a few files read. */
 export const confirm = (
   fs: VaultFileSystem,
   { foreign, key }: VaultManifest,

@@ -35,13 +35,13 @@ export interface News {
 /** The files of a vault and their records, as far as this process has read or written them. */
 export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
-  /** Returns all files. Cost: a copy of the list of files, which looks at none. */
+  /** Returns all files. Cost: a copy of the list of files; no file is read. */
   readonly files: () => ReadonlyArray<Entry | Bad>
   /** Returns the files that are records. Cost: all files. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * Files that have changed since the last snapshot, as they are now. Without rows that the library keeps for itself, which snapshots do
-   * not contain. Saving a snapshot removes the files that it contains.
+   * Files that have changed since the last snapshot, as they are now, except rows that the library keeps for itself, which snapshots do not
+   * contain. Saving a snapshot removes the files that it contains from this map.
    */
   readonly changed: LargeMap<string, Found>
   /** Returns the path of every file that has this id. */
@@ -349,7 +349,8 @@ interface Findings {
 const named: Scan = { listed: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
 
 /**
- * Orders two files with the same id. First comes the one at its canonical path, then one with a valid signature, then the later revision.
+ * Orders two files with the same id. First comes the one at its canonical path, then one with a valid signature, then the one with the
+ * later revision, then the one with the smaller path.
  */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||

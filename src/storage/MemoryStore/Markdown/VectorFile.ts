@@ -266,7 +266,7 @@ const print = (tenant: string, model: string, rows: ReadonlyArray<Row>): Uint8Ar
 
 const sizeOf = (header: typeof Header.Type, rows: number) => headOf(header).length + rows * (9 + header.dimensions) * 4
 
-/** Returns the dimensions in the header; `undefined` if the file belongs to another tenant or model. */
+/** Returns the dimensions in the header; `undefined` if the header cannot be read, or names another tenant or model. */
 const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number | undefined =>
   Option.match(headerOf(bytes), {
     onNone: () => undefined,

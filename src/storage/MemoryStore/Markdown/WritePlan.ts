@@ -27,7 +27,7 @@ export interface Dependencies {
   readonly state: VaultState
   readonly history: History
   readonly context: Document.Context
-  /** Publishes and records what a scan found, while the lock is held. */
+  /** Publishes the changes that a scan finds, and appends them to the history. The caller holds the lock. */
   readonly heard: (status: Io<ReadonlyArray<News>>) => Io<void>
 }
 

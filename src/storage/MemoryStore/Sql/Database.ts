@@ -31,11 +31,11 @@ export type Query = (
 /** The parts of SQL in which the two databases differ. */
 export interface Dialect {
   readonly name: "sqlite" | "postgres"
-  /** SQL that replaces `{each}`. */
+  /** SQL that replaces `{each}` in statements: a table with the elements of a JSON array. */
   readonly each: string
-  /** SQL that replaces `{in}`. */
+  /** SQL that replaces `{in}` in statements: the condition that a value is one of the keys in a JSON array. */
   readonly in: string
-  /** SQL that replaces `{vector}`. */
+  /** SQL that replaces `{vector}` in statements: the column `vector` in hexadecimal digits. */
   readonly vector: string
   /**
    * SQL expression that identifies the history of the database. Its value changes when a fail-over or a restore may have lost commits, so

@@ -47,7 +47,7 @@ const stretch = 500
 interface Part {
   /** Version of the partition up to which its rows were read; 0 if they were never read completely. */
   version: number
-  /** Whether rows are being read into the partition. It must not be evicted then. */
+  /** Whether rows are being read into the partition, which must then not be evicted. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
@@ -207,7 +207,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isOfNow = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. Cached by `Sight`, so that one call uses the same ones.
+   * Returns the versions of the visible partitions, and the database to read from. Cached by `Sight`, so that all reads of one call use the
+   * same database and versions.
    */
   const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
     Effect.gen(function*() {

@@ -281,7 +281,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
     return id === undefined ? null : text(id.normalize("NFC"))
   })
 
-/** Largest number of rows per statement. Reached if the filter rejects most rows. */
+/** Largest number of rows per statement. So many are read only if the filter rejects most rows. */
 const most = 1_000
 
 /** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: the rows up to the last one. */

@@ -131,7 +131,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** Id of the first put under the id of a hidden record. Decided as if the id were free, so that other errors come first. */
+  /** Id of the first put that uses the id of a hidden record. Decided as if the id were free, so that all other errors come first. */
   let unusable: MemoryId | undefined
 
   const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)

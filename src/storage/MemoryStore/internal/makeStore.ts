@@ -50,7 +50,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
 const checkTrash = (name: string, trash: Primitives["trash"]) =>
   refuseOptions(`${name}.make`, timeIssues("trash", trash, { least: 0, infinite: true }))
 
-/** Makes a store in memory, with its name in spans, metrics and errors `memory`. */
+/** Makes a store in memory, which is named `memory` in spans, metrics and errors. */
 export const inMemory = (
   { trash }: Pick<Primitives, "trash">
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
