@@ -174,8 +174,8 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 }
 
 /**
- * Copies the entries that one of drover's own adapters lists into a store, in one write, with their ids. `filter` selects them; drover
- * lists the entries of a run only if `filter` has its `runId`. Their `createdAt` becomes `validAt`. Returns their number.
+ * Copies to a store, in one write and with their ids, the entries that drover's own adapter lists for `filter`; those of a run only if
+ * `filter` has its `runId`. An entry's `createdAt` becomes `validAt`. Returns the number of entries.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,

@@ -1,7 +1,8 @@
 /**
  * A map from strings that grows in small steps. A full `Map` copies all its entries at once, which takes 10 ms for 65,536 of them, and
  * several maps with the same keys are full at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps by a hash
- * of the key. Iteration then is not in the order of insertion; it may run while entries are set and deleted, and may miss those.
+ * of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: one that was made
+ * before the division goes on with the entries of that time.
  */
 export class LargeMap<K extends string, V> {
   #parts: ReadonlyArray<Map<K, V>> = [new Map()]

@@ -24,7 +24,7 @@ import { hashedForm, hashSpec } from "./MemorySpec.ts"
 /** Schema of a checkpoint. */
 export const Checkpoint = Schema.Struct({
   runId: ScopeId,
-  /** The spec, with its defaults applied. */
+  /** The spec of the run's memory (`MemorySpec`), with its defaults applied. */
   spec: JsonObject,
   hash: Schema.String,
   /** Number of the turn, from 0. */

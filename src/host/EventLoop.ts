@@ -32,8 +32,49 @@ const immediate = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
-/** Calls a function in the next turn of the event loop, under any clock. Needs `setImmediate`. */
-export const atNextTurn = (call: () => void): void => void setImmediate(call)
+/** The work that may be done in one turn of the event loop. Needs `setImmediate`. */
+export interface TurnBudget {
+  /** Counts work that was done in this turn. */
+  readonly spend: (work: number) => void
+  /** Whether `most` work was done in this turn, or `longest` milliseconds have passed since the clock was first given in this turn. */
+  readonly isSpent: (clock?: Clock.Clock) => boolean
+  /** Begins anew, as each turn does. */
+  readonly renew: () => void
+}
+
+/** Makes a budget of work and milliseconds for each turn of the event loop. */
+export const makeTurnBudget = (most: number, longest: number): TurnBudget => {
+  let done = 0
+  let end: number | undefined
+  let isWatched = false
+  const renew = () => {
+    done = 0
+    end = undefined
+  }
+  const watch = () => {
+    if (isWatched) return
+    isWatched = true
+    setImmediate(() => {
+      isWatched = false
+      renew()
+    })
+  }
+  return {
+    spend(work) {
+      watch()
+      done += work
+    },
+    isSpent(clock) {
+      if (done >= most) return true
+      const time = clock?.unsafeCurrentTimeMillis()
+      if (time === undefined) return false
+      watch()
+      end ??= time + longest
+      return time > end
+    },
+    renew
+  }
+}
 
 /** Sleeps in real time, even under a `TestClock`: for waiting for a server or another process. */
 export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>

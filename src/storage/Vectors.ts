@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { invalid } from "../domain/Validation.ts"
 import * as EventLoop from "../host/EventLoop.ts"
+import type { MemoryIndex } from "../ranking/MemoryIndex.ts"
 import { type Embeddings, TenantEmbeddings } from "../ranking/VectorIndex.ts"
 import type { EngineVectors, Unembedded } from "./internal/EngineContract.ts"
 import type { TenantIndex } from "./TenantIndex.ts"
@@ -136,10 +137,7 @@ export const ofBackend = (
     Effect.zipRight(
       follow(sight.tenant, model),
       Effect.flatMap(indexOf(tenantIndexOf(sight.tenant)), (index) =>
-        Effect.map(
-          EventLoop.paced(() => index.preparing(model)),
-          () => index.near(sight, asked, model, vector, depth)
-        ))
+        Effect.map(prepared(index, model, 8), () => index.near(sight, asked, model, vector, depth)))
     ),
   read: (tenant, model, hashes) =>
     Effect.map(follow(tenant, model), () => {
@@ -147,6 +145,14 @@ export const ofBackend = (
       return hashes.map((hash) => Option.fromNullable(known.get(model, hash)))
     })
 })
+
+/** Prepares an index for `near`, with pauses; again if vectors were attached in a pause, at most `rounds` times. */
+const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    rounds === 0 || index.isPrepared(model)
+      ? Effect.void
+      : Effect.zipRight(EventLoop.paced(() => index.preparing(model)), prepared(index, model, rounds - 1))
+  )
 
 /** Fails with `invalid_draft` if the model's name, a hash or a vector is malformed, or the vectors have different lengths. */
 export const legal = (

@@ -23,6 +23,7 @@ import * as ThreadReads from "../harness/Threads/ThreadReads.ts"
 import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
 import * as ThreadWrites from "../harness/Threads/ThreadWrites.ts"
 import * as EventLoop from "../host/EventLoop.ts"
+import * as Redaction from "../host/Redaction.ts"
 import { readRows, targetOf } from "../storage/Copy/Lineage.ts"
 import { makeTenantLocks } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
@@ -171,7 +172,8 @@ export const apply = Effect.fn("Foreign.apply")(
     items: ReadonlyArray<Item>,
     options: Options = {}
   ): Effect.fn.Return<Report, MemoryError.MemoryError> {
-    const side = yield* targetOf(store, { unredacted: true }) // the import goes through `put`, which redacts
+    const side = yield* targetOf(store, { unredacted: true }) // `put` redacts drafts, and `append` messages
+    const redaction = yield* Redaction.over(store)
     const { tenant } = viewer
     const skipped = Skipped.make()
     const locks = makeTenantLocks()
@@ -203,11 +205,12 @@ export const apply = Effect.fn("Foreign.apply")(
         yield* put(Array.from(open.values()))
       })
 
-    const append = ({ messages, name, place }: Extract<Item, { readonly _tag: "Thread" }>) =>
+    const append = ({ messages: given, name, place }: Extract<Item, { readonly _tag: "Thread" }>) =>
       Effect.gen(function*() {
         if (Viewer.subjectOf(viewer) === "global") {
           return skipped.add("a thread belongs to somebody: name a user", place)
         }
+        const messages = yield* Redaction.messages(redaction, viewer, given)
         const rows = yield* ThreadRows.of(store, viewer)
         const { length } = yield* ThreadReads.messages(rows, name, { limit: 1 })
         const common = Math.min(length, messages.length)

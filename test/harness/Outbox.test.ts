@@ -598,7 +598,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       assert.lengthOf(calls, 2)
     }).pipe(memory))
 
-  it.scoped("messages that another process left waiting are extracted without a request", () =>
+  it.scoped("messages that another process left waiting are extracted although nothing calls the outbox", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("concurrent calls that add one fact, which the store deduplicates, plan once each", () => {
+  it.effect("concurrent calls that add the same fact do not plan again, since the store deduplicates the fact", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both

@@ -57,7 +57,7 @@ describe("bm25", () => {
 
   it("documents that have only terms that do not count in lengths, such as single characters, are found", () => {
     const letters = (text: string) => text.split(" ")
-    const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body }, letters))
+    const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body, summaryDerived: true }, letters))
     assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])
     const found = bm25("x", docs, letters)
     assert.deepStrictEqual(found.map(({ id }) => id), ["x", "x y"])

@@ -71,6 +71,30 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.preparing("of another").next().done)
   })
 
+  it("an index is prepared once preparing has ended, until another vector is attached", () => {
+    const index = MemoryIndex.make()
+    const records = Array.from({ length: 3 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
+    for (const record of records) index.add(record)
+    const attach = (n: number) => index.attach("m", hashOf(records[n]!), new Float32Array([1, 2]))
+    const prepare = () => {
+      const steps = index.preparing("m")
+      while (steps.next().done !== true);
+    }
+    assert.isTrue(index.isPrepared("m"))
+    attach(0)
+    assert.isFalse(index.isPrepared("m"))
+    prepare()
+    assert.isTrue(index.isPrepared("m"))
+    attach(1)
+    const steps = index.preparing("m")
+    for (let step = 0; step < 2; step++) steps.next()
+    attach(2)
+    while (steps.next().done !== true);
+    assert.isFalse(index.isPrepared("m"))
+    prepare()
+    assert.isTrue(index.isPrepared("m"))
+  })
+
   it("one step of the method preparing looks up at most one vector, also if many vectors were added since the last call", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })

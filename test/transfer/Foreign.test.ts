@@ -11,6 +11,7 @@ import * as path from "node:path"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Threads from "../../src/harness/Threads.ts"
+import * as Redaction from "../../src/host/Redaction.ts"
 import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
 import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -246,6 +247,30 @@ describe("importing a file", () => {
       }
     }))
 
+  it.scoped("imported conversations are redacted as records are, and importing them again adds nothing", () =>
+    Effect.gen(function*() {
+      const store = yield* at(
+        MemoryStore.layerInMemory.pipe(Layer.provide(Redaction.layer())),
+        MemoryStore.MemoryStore
+      )
+      const secret = `ghp_${"a1B2".repeat(9)}`
+      const chat = Either.getOrThrow(Conversations.decodeClaude(
+        JSON.stringify([{ uuid: "c", chat_messages: [{ sender: "human", text: `My token is ${secret}.` }] }]),
+        adas
+      ))
+      assert.strictEqual((yield* Foreign.apply(store, ada, chat)).messages, 1)
+      const again = yield* Foreign.apply(store, ada, chat)
+      assert.deepStrictEqual([again.messages, reasons(again)], [0, {}])
+      const threads = yield* at(
+        Threads.layer.pipe(Layer.provide([Layer.succeed(MemoryStore.MemoryStore, store)])),
+        Threads.Threads
+      )
+      const [thread] = yield* threads.list(ada)
+      const { items: [message] } = yield* threads.messages(ada, thread!.name)
+      assert.include(message!.content, "My token is")
+      assert.notInclude(JSON.stringify(message), secret)
+    }))
+
   it.scoped("importing a conversation again that has another branch now keeps its thread, and reports it; a longer one adds to it", () =>
     Effect.gen(function*() {
       const store = yield* memory
@@ -317,6 +342,7 @@ describe("importing a file", () => {
       assert.strictEqual(report.created, 1)
       assert.deepStrictEqual(reasons(report), {
         "an id of a user, agent or run that is not legal here": 1,
+        "attributes that a record cannot have": 1,
         "longer than 65536 characters": 1
       })
       assert.isFalse("isAdmin" in {})

@@ -127,7 +127,7 @@ describe("the history of a vault", () => {
       })
   )
 
-  it.scopedLive("a record whose damaged tombstone is dropped by a compaction of the open vault stays among the forgotten ones", () =>
+  it.scopedLive("a record stays listed as forgotten if a compaction drops its damaged tombstone while the vault is open", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {

@@ -84,6 +84,12 @@ export class ModelVectors {
     return end < 0 ? found : found.slice(0, end)
   }
 
+  /** Whether there is nothing for `preparing` to do. */
+  get isPrepared(): boolean {
+    const isCurrent = this.#version === this.#embeddings.version(this.#model)
+    return isCurrent && this.#first.length === 0 && this.#fresh.size === 0
+  }
+
   /**
    * Looks up the vectors of new records, or, if vectors were added since the last time, of all waiting ones. Two such loops may alternate.
    */
@@ -95,8 +101,12 @@ export class ModelVectors {
     }
     const version = this.#embeddings.version(this.#model)
     if (version !== this.#version) {
-      for (const id of this.#waiting.keys()) this.#fresh.add(id)
-      this.#version = version
+      let count = 0
+      for (const id of this.#waiting.keys()) {
+        this.#fresh.add(id)
+        if (++count % 512 === 0) yield 512
+      }
+      this.#version = version // set at the end, since the caller may stop before
     }
     for (const id of this.#fresh) {
       this.#fresh.delete(id)

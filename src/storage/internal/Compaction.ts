@@ -31,7 +31,6 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Stream from "effect/Stream"
-import { LargeMap } from "../../domain/LargeMap.ts"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { embeddingText, hashOf, isExpired, type MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -237,9 +236,9 @@ interface Waiting {
  */
 export class Texts {
   readonly #embeddings: Embeddings
-  readonly #holders = new LargeMap<string, MemoryRecord | Set<MemoryRecord>>()
+  readonly #holders = new Map<string, MemoryRecord | Set<MemoryRecord>>()
   readonly #litter: Set<string>
-  readonly #waiting = new LargeMap<string, Waiting>()
+  readonly #waiting = new Map<string, Waiting>()
 
   /** Makes a table without texts. Every existing vector counts as orphaned until a record with its text is added. */
   constructor(embeddings: Embeddings) {

@@ -107,8 +107,8 @@ export function* hybridSearch(
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
     count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
-    // a round that dropped matches below `minScore` needs no deeper one. Otherwise a deeper round may find newer records whose cosine
-    // equals that of the last hit
+    // deeper rounds find nothing if matches below `minScore` were dropped, since later ones are below it too. Otherwise they may find
+    // records whose cosine equals that of the last hit, and which are newer and so rank before it
     isCut: (last) =>
       !isDeep &&
       (last === undefined

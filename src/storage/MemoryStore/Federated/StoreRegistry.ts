@@ -289,7 +289,7 @@ export const revisionsOf = (
     onNone: () =>
       Effect.map(
         store.history(Viewer.system(tenant), id, 1_000),
-        (records) => records.map((record) => ({ record, forgotten: false })) // unused: restoring a revision needs only its record
+        (records) => records.map((record) => ({ record, forgotten: false })) // `forgotten` is not read: a restore needs only the record
       )
   })
 

@@ -168,7 +168,7 @@ const partsOf = (
     )
   })
 
-/** Returns the ids in a batch that belong to rows of the library itself: existing rows of the primary, and rows that the batch puts. */
+/** Returns the ids in a batch of rows in which the library keeps its own state, no memories: rows of the primary, or put by the batch. */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,

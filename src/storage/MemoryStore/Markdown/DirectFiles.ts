@@ -105,7 +105,7 @@ const bytesIn = (count: number): number => count / bytesPerCall
 
 /** Makes calls that use Node directly. `service` is used for calls that take long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
-  let [calls, began] = [0, 0] // `began` is the time of the first of these calls
+  const budget = EventLoop.makeTurnBudget(stretch, longest)
   const open = Effect.unsafeMakeLatch(true)
   let isTurning = false
   /**
@@ -117,7 +117,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     open.unsafeClose()
     fs.lstat("/", () => resume(Effect.void))
   }).pipe(Effect.ensuring(Effect.suspend(() => {
-    calls = 0
+    budget.renew()
     isTurning = false
     return open.open
   })))
@@ -129,13 +129,10 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     work: (done: A) => number = () => 0
   ): Effect.Effect<A, PlatformError> => {
     const inTurn: Effect.Effect<A, PlatformError> = Effect.clockWith((clock) => {
-      const time = clock.unsafeCurrentTimeMillis()
-      if (calls === 0) EventLoop.atNextTurn(() => void (calls = 0))
-      if (calls === 0) began = time
-      if (calls >= stretch || time > began + longest) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
+      if (budget.isSpent(clock)) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
       try {
         const done = run()
-        calls += 1 + work(done)
+        budget.spend(1 + work(done))
         return Effect.succeed(done)
       } catch (cause) {
         return Effect.fail(failure(method, path, cause))
@@ -146,7 +143,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   const later = (method: string, path: string, run: (done: (error: unknown) => void) => void) =>
     Effect.async<void, PlatformError>((resume) => {
       const done = (error: unknown) => {
-        calls = 0
+        budget.renew()
         resume(error === null ? Effect.void : Effect.fail(failure(method, path, error)))
       }
       try {
@@ -217,7 +214,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
 
   return {
     linkStatNow: (path) => {
-      calls++
+      budget.spend(1)
       try {
         return fs.lstatSync(path, { throwIfNoEntry: false }) ?? "nothing"
       } catch {
@@ -225,8 +222,8 @@ export const direct = (service: FileSystem.FileSystem): Files => {
       }
     },
     statNow: (path) => {
-      if (calls >= stretch) return undefined
-      calls++
+      if (budget.isSpent()) return undefined
+      budget.spend(1)
       try {
         const found = fs.statSync(path, { throwIfNoEntry: false })
         return found === undefined ? "nothing" : { ...marksOf(found), type: typeOf(found) }
