@@ -76,7 +76,7 @@ describe("the call paths in docs/architecture.md", () => {
         Effect.suspend(() => pipeline.remember(ada, [Message.user(`I drink tea number ${++n}.`)], { scope }))
       )
       assert.deepStrictEqual(files, documented("A remember"))
-      assert.isAtMost(files.length, 43)
+      assert.isAtMost(files.length, 42)
     }).pipe(
       Effect.provide(MemoryPipeline.layer.pipe(Layer.provideMerge(Layer.mergeAll(
         MemoryStore.layerInMemory,

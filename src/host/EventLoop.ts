@@ -36,20 +36,20 @@ const immediate = Effect.async<void>((resume) => {
 export interface TurnBudget {
   /** Counts work that was done in this turn. */
   readonly spend: (work: number) => void
-  /** Whether `most` work was done in this turn, or `longest` milliseconds have passed since the clock was first given in this turn. */
+  /** Whether `most` work was done in this turn, or 4 ms have passed since the clock was first given in this turn. */
   readonly isSpent: (clock?: Clock.Clock) => boolean
   /** Begins anew, as each turn does. */
   readonly renew: () => void
 }
 
-/** Makes a budget of work and milliseconds for each turn of the event loop. */
-export const makeTurnBudget = (most: number, longest: number): TurnBudget => {
+/** Makes a budget of work, and of time, for each turn of the event loop. */
+export const makeTurnBudget = (most: number): TurnBudget => {
   let done = 0
-  let end: number | undefined
+  let isDue: IsDue | undefined
   let isWatched = false
   const renew = () => {
     done = 0
-    end = undefined
+    isDue = undefined
   }
   const watch = () => {
     if (isWatched) return
@@ -65,12 +65,10 @@ export const makeTurnBudget = (most: number, longest: number): TurnBudget => {
       done += work
     },
     isSpent(clock) {
-      if (done >= most) return true
-      const time = clock?.unsafeCurrentTimeMillis()
-      if (time === undefined) return false
+      if (clock === undefined) return done >= most
       watch()
-      end ??= time + longest
-      return time > end
+      isDue ??= stepEnd(clock, most)
+      return isDue(done)
     },
     renew
   }
@@ -117,9 +115,11 @@ const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
   const end = clock.unsafeCurrentTimeMillis() + 4
   let nextLook = stretch / 16
   return (work) => {
+    if (work >= stretch) return true
     if (work < nextLook) return false
+    if (clock.unsafeCurrentTimeMillis() > end) return true
     nextLook = work + stretch / 16
-    return work >= stretch || clock.unsafeCurrentTimeMillis() > end
+    return false
   }
 }
 

@@ -5,7 +5,6 @@
  * An index whose vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions) uses `QuantizedVectors` if the
  * machine has WebAssembly SIMD. It skips only vectors whose highest possible cosine is too low, so results stay exact.
  */
-import { LargeMap } from "../domain/LargeMap.ts"
 import type { Scored } from "./Bm25.ts"
 import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
 import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
@@ -301,7 +300,7 @@ export class Embeddings {
     const known = this.#tables.get(model)
     if (vector.length === 0 || vector.length !== (known?.dimensions ?? vector.length)) return false
     if (!vector.every(Number.isFinite)) return false
-    const table = known ?? { dimensions: vector.length, vectors: new LargeMap(), version: 0 }
+    const table = known ?? { dimensions: vector.length, vectors: new Map(), version: 0 }
     if (known === undefined) {
       this.#all.tenants.set(this.#tenant, (this.#all.tenants.get(this.#tenant) ?? new Map()).set(model, table))
     }

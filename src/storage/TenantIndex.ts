@@ -4,7 +4,6 @@
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import { LargeMap } from "../domain/LargeMap.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
@@ -85,7 +84,7 @@ interface Kept {
 }
 
 /** Ids of rows by dedupe key: a single id, or a set. */
-type Holders = LargeMap<string, MemoryId | Set<MemoryId>>
+type Holders = Map<string, MemoryId | Set<MemoryId>>
 
 /** Makes an empty tenant index; the caller sets each row. */
 export const make = (options: Options): TenantIndex => {
@@ -112,7 +111,7 @@ export const make = (options: Options): TenantIndex => {
 
   /** Ids of the rows with a dedupe key, by this key: a single id, or a set. */
   const holders = new LazyIndex<Stored, Holders>({
-    make: () => new LargeMap(),
+    make: () => new Map(),
     add: hold,
     remove: release,
     rows: () => rows.values()

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -27,6 +28,56 @@ describe("EventLoop.inTurn", () => {
       isOver = true
       assert.deepStrictEqual(turns.map(([n]) => n), [0, 1, 2, 3, 4, 5, 6, 7])
       assert.strictEqual(new Set(turns.map(([, turn]) => turn)).size, turns.length)
+    }))
+})
+
+describe("a step whose time is over", () => {
+  /** A clock that goes on by `millis` each time it is read, and counts the turns. */
+  const clockOf = (millis: number) => {
+    const clock = { ...Clock.make(), now: 0, turns: 0 }
+    return Object.assign(clock, {
+      unsafeCurrentTimeMillis: () => clock.now += millis,
+      sleep: () => Effect.sync(() => void clock.turns++)
+    })
+  }
+  const turnsOf = (millis: number, self: Effect.Effect<unknown>) => {
+    const clock = clockOf(millis)
+    return Effect.map(Effect.withClock(self, clock), () => clock.turns)
+  }
+
+  it.effect("forEach, paced and a pacer yield more often than their work asks for if the time of a step is over", () =>
+    Effect.gen(function*() {
+      const all = Array.from({ length: 160 }, (_, n) => n)
+      const pacer = EventLoop.pacer(160)
+      const works: ReadonlyArray<Effect.Effect<unknown>> = [
+        EventLoop.forEach(all, 160, () => undefined),
+        EventLoop.paced(function*() {
+          for (const _ of all) yield 1
+        }, 160),
+        Effect.forEach(all, () => pacer(1))
+      ]
+      for (const work of works) {
+        assert.isAtMost(yield* turnsOf(0, work), 1)
+        assert.isAtLeast(yield* turnsOf(5, work), 6)
+      }
+    }))
+
+  it.live("a budget of a turn is spent after its work, or once its time is over, and the next turn has a new one", () =>
+    Effect.gen(function*() {
+      const still = clockOf(0)
+      const budget = EventLoop.makeTurnBudget(16)
+      assert.isFalse(budget.isSpent(still))
+      budget.spend(16)
+      assert.deepStrictEqual([budget.isSpent(still), budget.isSpent()], [true, true])
+      yield* EventLoop.turn
+      yield* EventLoop.turn
+      assert.deepStrictEqual([budget.isSpent(still), budget.isSpent()], [false, false])
+      const quick = clockOf(5)
+      yield* EventLoop.turn
+      yield* EventLoop.turn
+      budget.spend(1)
+      assert.isFalse(EventLoop.makeTurnBudget(16).isSpent(quick))
+      assert.isTrue(budget.isSpent(quick))
     }))
 })
 

@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { LargeMap } from "../../domain/LargeMap.ts"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../domain/MemoryKind.ts"
@@ -36,7 +35,7 @@ interface Memory extends Omit<Options, "trash"> {
   /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
   /** Revisions by tenant and id, newest first, at least one for each id; tenants without rows have no entry. */
-  readonly revisions: Map<string, LargeMap<MemoryId, ReadonlyArray<Stored>>>
+  readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
   /** Cache of the tenants' indexes. */
   readonly tenantIndexes: Cache
   readonly due: Compaction.DueQueue
@@ -224,7 +223,7 @@ const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: 
 
 const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): void => {
   const tenantIndex = memory.tenantIndexes.get(tenant)
-  const revisions = memory.revisions.get(tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Stored>>()
+  const revisions = memory.revisions.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
   memory.revisions.set(tenant, revisions)
   let orphansVectors = false
   for (const { id, next } of writes) {

@@ -98,14 +98,14 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Limits of a turn of the event loop: calls, and milliseconds since its first call. So many bytes or names count as one more call. */
-const [stretch, longest] = [64, 4]
+/** Number of calls in a turn of the event loop. So many bytes, or names in a folder, count as one more call. */
+const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
 /** Makes calls that use Node directly. `service` is used for calls that take long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
-  const budget = EventLoop.makeTurnBudget(stretch, longest)
+  const budget = EventLoop.makeTurnBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
   let isTurning = false
   /**

@@ -2,11 +2,11 @@
  * An index in memory of the vault's history, the append-only file with all revisions. A place is the location of one revision's line in
  * that file. Places are looked up by record and by path.
  */
-import { LargeMap } from "../../../domain/LargeMap.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Steps } from "../../../host/EventLoop.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
+import { LargeMap } from "./LargeMap.ts"
 
 /** The locations of a history's revisions. The history adds and removes them as it reads and writes lines. */
 export interface Places {
