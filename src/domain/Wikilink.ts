@@ -28,19 +28,23 @@ export const maxTargets = 1_000
 /** Returns the links of a text in order, only the first to each target, at most `maxTargets`. Cost: one pass over the text. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
+  const links = (isPlain(text) ? [text] : prose(text)).flatMap((paragraph) =>
+    !mayHaveLink(paragraph) ? [] : isPlain(paragraph) ? plainLinksOf(paragraph) : linksOf(paragraph)
+  )
+  if (links.length < 2) return links
   const found = new Map<string, Wikilink>()
-  for (const paragraph of isPlain(text) ? [text] : prose(text)) {
-    if (!mayHaveLink(paragraph)) continue
-    for (const link of isPlain(paragraph) ? plainLinksOf(paragraph) : linksOf(paragraph)) {
-      if (!found.has(link.target)) found.set(link.target, link)
-      if (found.size === maxTargets) return Array.from(found.values())
-    }
-  }
-  return Array.from(found.values())
+  for (const link of links) if (!found.has(link.target)) found.set(link.target, link)
+  return Array.from(found.values()).slice(0, maxTargets)
 }
 
-/** Whether the text may contain a link, that is, `[[` or `](`. Cost: a fraction of a nanosecond per character. */
-export const mayHaveLink = (text: string): boolean => text.includes("[[") || text.includes("](")
+/**
+ * Whether the text may contain a link: it has `[[`, or `](` and a `.md`, whose characters may be percent escapes. Cost: a fraction of a
+ * nanosecond per character.
+ */
+export const mayHaveLink = (text: string): boolean => {
+  const at = text.indexOf("[") // a search for one character costs a third of a search for two
+  return at >= 0 && (text.indexOf("[[", at) >= 0 || text.indexOf("](", at) >= 0 && /\.md|%/i.test(text))
+}
 
 /** Normalises a name. Names that differ only in case, white space or Unicode normalisation have equal results. */
 export const nameOf = (text: string): string =>
@@ -148,6 +152,7 @@ const withoutCode = (text: string): string => {
  * span ends with its paragraph.
  */
 const prose = (text: string): ReadonlyArray<string> => {
+  if (!text.includes("```") && !text.includes("~~~")) return text.split(blankLines) // the usual case: no line can begin or end a fence
   const paragraphs: Array<string> = []
   let lines: Array<string> = []
   let fence: string | undefined
@@ -170,6 +175,9 @@ const prose = (text: string): ReadonlyArray<string> => {
   end()
   return paragraphs
 }
+
+/** A line break and the lines of white space after it; `\r\n` is one line break. */
+const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
 /** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax in it. */
 const isPlain = (text: string): boolean =>

@@ -264,11 +264,7 @@ export class LazyIndex<in out Row, in out A> {
 
   /** Builds the index in steps: reads the rows, adds them, and applies changes. Continues what other callers have built. */
   *#building(): Steps<A> {
-    while (this.#index === undefined) {
-      let work = 0
-      while (work < perYield && this.#index === undefined) work += this.#step()
-      yield work
-    }
+    while (this.#index === undefined) yield this.#step()
     return this.#index
   }
 
@@ -277,7 +273,7 @@ export class LazyIndex<in out Row, in out A> {
     this.#index !== undefined ? Effect.succeed(this.#index) : paced(() => this.#building())
   )
 
-  /** Does one step of the build: reads some rows, adds one, or applies one change. Returns the work that it took. */
+  /** Does one step of the build: reads some rows, adds some, or applies one change. Returns the work that it took. */
   #step(): number {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {
@@ -291,9 +287,13 @@ export class LazyIndex<in out Row, in out A> {
     if (making.unread !== undefined) return readSome(making)
     const part = making.parts.at(-1)
     if (part !== undefined) {
-      const row = part.pop()
+      let work = 0
+      while (part.length > 0 && work < perYield) {
+        const row = part.pop()!
+        work += making.touched.size > 0 && making.touched.has(row) ? 1 : perRow + add(making.index, row)
+      }
       if (part.length === 0) making.parts.pop()
-      return row === undefined || making.touched.has(row) ? 1 : perRow + add(making.index, row)
+      return work
     }
     if (making.changed < making.changes.length) {
       const [before, after] = making.changes[making.changed++]!
@@ -335,7 +335,7 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
 /** Largest number of rows of a part. */
 const partSize = 4_096
 
-/** Work of a step of `#building`, in units of a `Pacer`: a step for each row would take a tenth longer. */
+/** Work after which a step that adds rows ends, in units of a `Pacer`: a step for each row would take a tenth longer. */
 const perYield = 512
 
 /** Work of adding or changing a row besides that of its text, in units of a `Pacer`. */

@@ -38,6 +38,7 @@ describe("Wikilink", () => {
       ]
     ) assert.deepStrictEqual(targets(text), [], text)
     assert.deepStrictEqual(targets("[a](100%.md) [[x]](y.md)"), ["100%.md", "x"])
+    assert.deepStrictEqual(targets("[a](b%2Emd) [a](c.m%64) [a](D.MD)"), ["b.md", "c.md", "D.MD"])
   })
 
   it("Wikilink.tags returns the words after # that contain a letter, but none in code, in links or within other words", () => {
@@ -137,6 +138,17 @@ describe("Wikilink", () => {
     )
   })
 
+  it("parse returns the same links of a text whether or not a fence follows it", () => {
+    const text = FastCheck.array(
+      FastCheck.constantFrom("[[a]]", "[b](c.md)", "`", "\\", "\n", "\r", "\r\n", " ", "\t", "\u2028", "x", "> "),
+      { maxLength: 24 }
+    ).map((parts) => parts.join("")).filter((text) => !text.includes("```"))
+    FastCheck.assert(
+      FastCheck.property(text, (text) => assert.deepStrictEqual(targets(text), targets(`${text}\n\n\`\`\`\n[[z]]`))),
+      { seed: 3, numRuns: 4_000 }
+    )
+  })
+
   // a quadratic algorithm would exceed the test's timeout many times over
   it("parse reads two million hostile characters in one pass", () => {
     const size = 1_000_000
@@ -159,7 +171,10 @@ describe("Wikilink", () => {
         "[".repeat(size) + "](a.md)".repeat(size / 8),
         "#a`".repeat(size / 2),
         "[[#".repeat(size / 2),
-        "#" + "/".repeat(size)
+        "#" + "/".repeat(size),
+        "[[x]] `" + "\n ".repeat(size) + "x",
+        "[[x]] `" + "\r\n".repeat(size) + "x",
+        "[[x]] `\n" + " ".repeat(2 * size) + "x"
       ]
     ) {
       for (const { target } of Wikilink.parse(text)) Wikilink.namesOf(target)
