@@ -219,8 +219,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     recall: (viewer, id) => Effect.withSpan(beliefs.get(viewer, id), "BeliefMemory.recall"),
     query: (viewer, query) =>
       Effect.gen(function*() {
-        const asked = yield* check("query", BeliefQuery, query)
-        const { includeSuperseded: closed = false, limit, minConfidence = 0, order, orderBy, ...parts } = asked
+        const checked = yield* check("query", BeliefQuery, query)
+        const { includeSuperseded: closed = false, limit, minConfidence = 0, order, orderBy, ...parts } = checked
         const where: MemoryFilter["where"] = Object.fromEntries(
           Object.entries(parts).flatMap(([part, eq]) => eq === undefined ? [] : [[`data.${part}`, { eq }]])
         )

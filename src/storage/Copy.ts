@@ -22,9 +22,9 @@ import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import {
-  asked,
+  compiledFilter,
   contentOf,
-  everything,
+  fullAccess,
   idOf,
   lackingOf,
   type Lineage,
@@ -222,7 +222,7 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
     const { from, to } = job
     const some = yield* Effect.forEach(
       [false, true],
-      (forgotten) => to.reader.page(everything(tenant), asked(forgotten), undefined, 1)
+      (forgotten) => to.reader.page(fullAccess(tenant), compiledFilter(forgotten), undefined, 1)
     )
     if (some.flat().length === 0) return
     yield* rowsOf(from, tenant, job.batch).pipe(

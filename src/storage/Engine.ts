@@ -286,7 +286,7 @@ const attempt = <A>(
 const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: past }: Needs): Io<Found> =>
   Effect.gen(function*() {
     const tenantIndex = dedupeKeys.length > 0 ? yield* tenantIndexOf(source, tenant) : undefined
-    if (tenantIndex !== undefined) yield* tenantIndex.held
+    if (tenantIndex !== undefined) yield* tenantIndex.dedupePrepared
     const read = yield* source.primitives.read(tenant, ids)
     const rows = new Map(read.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
     const kept = yield* Effect.forEach(
@@ -294,8 +294,8 @@ const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: pa
       (id) => Effect.map(revisions(source, tenant, id, revisionsKept), (all) => [id, all] as const)
     )
     const now = yield* Clock.currentTimeMillis
-    const holders = dedupeKeys.map((key) => [key, tenantIndex?.holders(key, now, ids.length + 1) ?? []] as const)
-    return { now, rows, holders: new Map(holders), revisions: new Map(kept) }
+    const live = dedupeKeys.map((key) => [key, tenantIndex?.byDedupeKey(key, now, ids.length + 1) ?? []] as const)
+    return { now, rows, byDedupeKey: new Map(live), revisions: new Map(kept) }
   })
 
 const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<Write>, isQuiet: boolean) =>
@@ -342,7 +342,7 @@ const prune = (source: Source): Io<void> =>
       if (size === 0) continue
       const tenantIndex = yield* tenantIndexForRead(source, tenant)
       const texts = yield* tenantIndex.texts().prepared
-      if (texts.isLittered(size)) source.unswept.add(tenant)
+      if (texts.hasManyOrphans(size)) source.unswept.add(tenant)
     }
     for (const tenant of Array.from(source.unswept)) {
       yield* exclusive(source, tenant, sweep(source, tenant))

@@ -283,10 +283,10 @@ const isSystem = (viewer: Viewer.Any): viewer is Viewer.System => "_tag" in view
 const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
   if (isSystem(viewer)) return true
   const on = (field: typeof fields[number]) => scope === "global" ? undefined : scope[field]
-  const [asked, asker] = viewer.reach === "exact"
+  const [wanted, asker] = viewer.reach === "exact"
     ? [on, (field: typeof fields[number]) => viewer[field]]
     : [(field: typeof fields[number]) => viewer[field], on]
-  return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
+  return fields.every((field) => wanted(field) === undefined || wanted(field) === asker(field))
 }
 
 /**

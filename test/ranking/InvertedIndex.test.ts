@@ -8,8 +8,8 @@ const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
 /** Returns the scores of the documents with any of the terms, by document id, and the number of documents per term. */
-const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArray<string>) => {
-  index.match(index.view(sight), asked)
+const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, asked: ReadonlyArray<string>) => {
+  index.match(index.view(access), asked)
   const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
   const answer = {
     scores: docs.map((doc) => [doc, index.scores.data[doc]]),
@@ -52,9 +52,9 @@ describe("InvertedIndex", () => {
           for (const doc of still) live.add(doc)
         } else {
           const viewer = of([Viewer.everyone(), Viewer.make({ userId: "ada" }), Viewer.make({ userId: "bob" })])
-          const sight = Viewer.sightOf(viewer, of([0, 100]))
+          const access = Viewer.accessFilterOf(viewer, of([0, 100]))
           const asked = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
-          assert.deepStrictEqual(answerOf(packed, sight, asked), answerOf(plain, sight, asked), `seed ${seed}`)
+          assert.deepStrictEqual(answerOf(packed, access, asked), answerOf(plain, access, asked), `seed ${seed}`)
         }
       }
     }

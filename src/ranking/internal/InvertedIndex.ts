@@ -6,7 +6,7 @@
  * other scopes are counted by a scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
-import type { Sight } from "../../domain/Viewer.ts"
+import type { AccessFilter } from "../../domain/Viewer.ts"
 import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
 import { float64, type GrowableArray, int32, ScopeDocs, ScopeIndex } from "./DocIds.ts"
@@ -53,7 +53,7 @@ export class InvertedIndex {
   readonly weights: Array<number> = []
   slope = 0
   /** Numbers of the query's terms; −1 for a term that no document ever contained. */
-  readonly #asked: Array<number> = []
+  readonly #queryTerms: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
   /** Codes of postings (see `Postings`) by term, while a document is added; else all 0. */
@@ -146,7 +146,7 @@ export class InvertedIndex {
     this.#dead.data[scope]! += 1
   }
 
-  view({ now: at, visibility }: Sight): View {
+  view({ now: at, visibility }: AccessFilter): View {
     const scopes = this.#scopes.seenBy(visibility)
     if (scopes === undefined && this.#totalSoonest > at) {
       return { scopes, at, count: this.live, length: this.#totalLength, whole: this.removed === 0 }
@@ -217,7 +217,7 @@ export class InvertedIndex {
 
   /** Returns how often each term of the last `match` occurs in a document. Cost: a binary search per term. */
   frequenciesIn(doc: number): ReadonlyArray<number> {
-    return this.#asked.map((term) => {
+    return this.#queryTerms.map((term) => {
       const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[doc]!)
       return list < 0 ? 0 : this.#postings.codeIn(list, doc) >> 1
     })
@@ -246,7 +246,7 @@ export class InvertedIndex {
         many += count
         this.#cursor.add(scope, list, n)
       }
-      this.#asked.push(term)
+      this.#queryTerms.push(term)
       this.documentFrequencies.push(df)
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
@@ -293,7 +293,7 @@ export class InvertedIndex {
     this.reach = leastScore
     this.isDense = false
     this.passing = undefined
-    for (const each of [this.documentFrequencies, this.weights, this.#asked]) each.length = 0
+    for (const each of [this.documentFrequencies, this.weights, this.#queryTerms]) each.length = 0
   }
 
   /** Returns a copy without tombstones, and the old doc ids that it keeps: `kept[n]` has doc id n in the copy. */

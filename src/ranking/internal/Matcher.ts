@@ -7,7 +7,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import { relevanceOf } from "../Bm25.ts"
-import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
+import type { Candidate, CompiledFilter, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
 import { byWords, CandidateRanker } from "./CandidateRanker.ts"
 import { narrow } from "./DocIds.ts"
@@ -25,7 +25,7 @@ export interface Options<R extends Outline> {
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
   /** Whether a record passes a filter, except for its validity. */
-  readonly passes: (asked: Asked, record: R) => boolean
+  readonly passes: (compiled: CompiledFilter, record: R) => boolean
   /** Whether records have all of their metadata, so that it can be grouped (`MetadataGroups`). Default false. */
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
@@ -140,9 +140,9 @@ export class Matcher<R extends Outline> {
   }
 
   /** Makes the `ColumnFilter` of a call. Conditions that the columns do not decide are evaluated on the record. */
-  passing(asked: Asked): ColumnFilter {
+  passing(compiled: CompiledFilter): ColumnFilter {
     const { passes } = this.#options
-    return this.#columns.filter(asked, this.index, (doc) => passes(asked, this.#records[doc]!))
+    return this.#columns.filter(compiled, this.index, (doc) => passes(compiled, this.#records[doc]!))
   }
 
   /** Orders records of the index: newest first, then by id. */
@@ -167,15 +167,15 @@ export class Matcher<R extends Outline> {
   }
 
   /** Does `Retrieval.match` synchronously. */
-  match(sight: Viewer.Sight, asked: Asked, question: Question): Matches {
+  match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
-    const view = index.view(sight)
+    const view = index.view(access)
     // no ranker if it could only rank by words: the query names no time, and no visible record has a session or a speaker or is long
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
     try {
-      const filter = this.passing(asked)
+      const filter = this.passing(compiled)
       const { depth, score, shares, terms } = question
       const masks = ranker && this.#candidates.masksFor(index)
       const best = ranker !== undefined ? byWords : score === undefined ? Math.max(1, depth) : sampleOf(depth)
@@ -220,7 +220,7 @@ export class Matcher<R extends Outline> {
     const index = this.index
     const candidates = this.#candidates
     const { newestFirst } = this.#timeline
-    const { also, depth, minScore, score, terms = [] } = question
+    const { includeIds: also, depth, minScore, score, terms = [] } = question
     const scores = index.scores.data
     const examined = this.#examined
     let { rest } = filter
@@ -311,10 +311,10 @@ export class Matcher<R extends Outline> {
    * Returns which records are visible and pass the filter: as a predicate, and also as a list if fewer than an eighth of all records are
    * visible, or if `isListed`. Valid until the index changes.
    */
-  seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
+  seen(access: Viewer.AccessFilter, compiled: CompiledFilter, isListed = false): Seen {
     const { index, docs } = this
-    const view = index.view(sight)
-    const { has: pass } = this.passing(asked)
+    const view = index.view(access)
+    const { has: pass } = this.passing(compiled)
     const isSeen = index.sees(view)
     return {
       has: (id) => {
@@ -328,11 +328,16 @@ export class Matcher<R extends Outline> {
   }
 
   /** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. */
-  page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
-    if (asked.filter.forgotten === true) return [] // an index has no tombstones
-    const { has: pass, isShut } = this.passing(asked)
+  page(
+    access: Viewer.AccessFilter,
+    compiled: CompiledFilter,
+    after: Position | undefined,
+    limit: number
+  ): ReadonlyArray<R> {
+    if (compiled.filter.forgotten === true) return [] // an index has no tombstones
+    const { has: pass, isShut } = this.passing(compiled)
     if (isShut()) return []
-    const view = this.index.view(sight)
+    const view = this.index.view(access)
     const seen = this.#byAge(view)
     const sees = this.index.sees(view)
     const items: Array<R> = []

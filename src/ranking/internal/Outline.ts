@@ -14,7 +14,7 @@ import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import type { Asked, Fact, Shares } from "../Retrieval.ts"
+import type { CompiledFilter, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 import { float64, GrowableArray, stride } from "./DocIds.ts"
 import type { Passing } from "./Impacts.ts"
@@ -287,7 +287,7 @@ export class Columns {
   }
 
   /** Makes the `ColumnFilter` of a call. `passes` returns whether a doc id passes the whole filter, except for its validity. */
-  filter({ at: now, filter }: Asked, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
+  filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
     const isTimeless = at === undefined || (this.#lastValid <= at && (closed || this.#firstInvalid > at))

@@ -35,7 +35,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../Analyzer.ts"
 import { repeats, saysTheSame } from "../NearDuplicate.ts"
 import {
-  type Asked,
+  type CompiledFilter,
   type Fact,
   makeCursor,
   type Position,
@@ -67,14 +67,14 @@ export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => V
  * Returns the filter of a call, as a retrieval needs it. For forgotten records, the filter checks the valid time only if it has `asOf`, and
  * leaves out instructions unless the viewer is `System`, which alone may restore them.
  */
-export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
+export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
     const isMeant = matching(filter, undefined)
     const isSystem = Viewer.isSystem(viewer)
     return { filter, passes: (record) => (isSystem || record.source.origin !== "instructions") && isMeant(record) }
   }
   const at = trueAt(viewer, now)
-  let passes: Asked["passes"] | undefined // made when needed, since most filters are decided without reading a record
+  let passes: CompiledFilter["passes"] | undefined // made when needed, since most filters are decided without reading a record
   return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
 }
 
@@ -85,8 +85,8 @@ export class Search {
   readonly viewer: Viewer.Any
   readonly query: MemoryQuery
   readonly now: number
-  readonly sight: Viewer.Sight
-  readonly asked: Asked
+  readonly access: Viewer.AccessFilter
+  readonly compiled: CompiledFilter
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
@@ -113,8 +113,8 @@ export class Search {
     this.viewer = viewer
     this.query = query
     this.now = now
-    this.sight = Viewer.sightOf(viewer, now)
-    this.asked = askedOf(viewer, query, now)
+    this.access = Viewer.accessFilterOf(viewer, now)
+    this.compiled = compileFilter(viewer, query, now)
     this.limit = query.limit ?? defaultLimit
     this.minScore = query.minScore ?? 0
     this.weights = { lexical, vector, conversation, ranker }
@@ -239,7 +239,7 @@ export const page = (
   after: Position | undefined,
   limit: number,
   now: number
-) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
+) => retrieval.page(Viewer.accessFilterOf(viewer, now), compileFilter(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
 /** Returns how many of the first hits fit into the budget, at four characters per token. Stops at the first that does not fit. */
@@ -270,14 +270,14 @@ export interface Round {
 /** Does a round by words only. The retrieval returns matches by final score, so only near-duplicates remain to be removed. */
 function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
-  const matches = yield* retrieval.match(search.sight, search.asked, {
+  const matches = yield* retrieval.match(search.access, search.compiled, {
     terms,
     ranker,
     score: search.scorer(weight),
     shares: query.weights && Scorer.shares(query, weight, search.options.kinds, search.now),
     minScore,
     depth,
-    also: subject === undefined ? [] : [subject.id]
+    includeIds: subject === undefined ? [] : [subject.id]
   })
   const { best, count, exact } = matches
   const all = matches.candidates.map(({ signals, fact, lexical, score }): Found => (
@@ -382,17 +382,17 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
 
 /** Reads the records that are not in memory. Leaves out those that have since been forgotten, hidden, or changed so as not to pass. */
 function* bodiesOf(
-  { asked, retrieval, sight }: Search,
+  { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>
 ): SearchProgram<ReadonlyMap<MemoryId, MemoryRecord>> {
   const ids = all.flatMap(({ fact }) => fact.record === undefined ? [fact.id] : [])
   if (ids.length === 0) return new Map()
-  const isSeen = Viewer.includes(sight.visibility)
-  const rows = yield* retrieval.read(sight.tenant, ids)
+  const isSeen = Viewer.includes(access.visibility)
+  const rows = yield* retrieval.read(access.tenant, ids)
   return new Map(
     rows.flatMap((row) =>
       Option.isSome(row) && !row.value.forgotten && isSeen(row.value.record.scope) &&
-        !isExpired(row.value.record, sight.now) && asked.passes(row.value.record)
+        !isExpired(row.value.record, access.now) && compiled.passes(row.value.record)
         ? [[row.value.record.id, row.value.record] as const]
         : []
     )

@@ -112,7 +112,7 @@ export const rowsOf = (
   batch: number
 ): Stream.Stream<Stored, MemoryError.MemoryError> => {
   const pages = (forgotten: boolean, limit: number) =>
-    Reads.pages((after) => reader.page(everything(tenant), asked(forgotten), after, limit), limit)
+    Reads.pages((after) => reader.page(fullAccess(tenant), compiledFilter(forgotten), after, limit), limit)
   return Stream.concat(pages(false, batch), pages(true, Math.max(batch, tombstonePage))).pipe(
     Stream.mapEffect((page) =>
       Effect.map(reader.read(tenant, page.map(({ id }) => id)), (rows) => rows.flatMap(Option.toArray))
@@ -121,10 +121,10 @@ export const rowsOf = (
   )
 }
 
-/** Returns a `Sight` (the rows that a call may see) of every row of the tenant, with any scope, expired or not. */
-export const everything = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
+/** Returns an access filter that every row of the tenant passes, with any scope, expired or not. */
+export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
 /** Returns a query for all records that are not forgotten, or for all tombstones. */
-export const asked = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
+export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
 export const lineagesOf = (

@@ -334,9 +334,9 @@ const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")
   return (op: string, cause: unknown): MemoryError.MemoryError => {
-    const said = cause instanceof AggregateError ? cause.errors.map(messageOf).join("; ") : messageOf(cause)
-    const told = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), said)
-    return failureOf(op, new DriverError(codeOf(cause), told))
+    const rawMessage = cause instanceof AggregateError ? cause.errors.map(messageOf).join("; ") : messageOf(cause)
+    const redacted = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), rawMessage)
+    return failureOf(op, new DriverError(codeOf(cause), redacted))
   }
 }
 

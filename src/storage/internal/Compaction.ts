@@ -236,37 +236,37 @@ interface Waiting {
  */
 export class Texts {
   readonly #embeddings: Embeddings
-  readonly #holders = new Map<string, MemoryRecord | Set<MemoryRecord>>()
-  readonly #litter: Set<string>
+  readonly #recordsByHash = new Map<string, MemoryRecord | Set<MemoryRecord>>()
+  readonly #orphans: Set<string>
   readonly #waiting = new Map<string, Waiting>()
 
   /** Makes a table without texts. Every existing vector counts as orphaned until a record with its text is added. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
-    this.#litter = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
+    this.#orphans = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
   }
 
   /** Whether any record has the text with this hash. */
   has(hash: string): boolean {
-    return this.#holders.has(hash)
+    return this.#recordsByHash.has(hash)
   }
 
   /**
    * Whether more than half of `vectors` vectors are orphaned, as the number of texts shows. Vectors become orphaned when texts are edited.
    */
-  isLittered(vectors: number): boolean {
-    return vectors > 2 * this.#holders.size
+  hasManyOrphans(vectors: number): boolean {
+    return vectors > 2 * this.#recordsByHash.size
   }
 
   /** Adds the text of a record. Returns the work done, in units of a `Pacer` (0.1 µs). */
   add(record: MemoryRecord): number {
     if (isInternal(record.scope)) return 0
     const hash = hashOf(record)
-    const holders = this.#holders.get(hash)
-    if (holders instanceof Set) holders.add(record)
-    else this.#holders.set(hash, holders === undefined ? record : new Set([holders, record]))
-    if (holders === undefined) {
-      this.#litter.delete(hash)
+    const records = this.#recordsByHash.get(hash)
+    if (records instanceof Set) records.add(record)
+    else this.#recordsByHash.set(hash, records === undefined ? record : new Set([records, record]))
+    if (records === undefined) {
+      this.#orphans.delete(hash)
       for (const { seen } of this.#waiting.values()) seen.add(hash)
     }
     return perText + record.body.length
@@ -276,22 +276,22 @@ export class Texts {
   remove(record: MemoryRecord): void {
     if (isInternal(record.scope)) return
     const hash = hashOf(record)
-    const holders = this.#holders.get(hash)
-    if (holders instanceof Set && holders.delete(record) && holders.size > 0) return
-    this.#holders.delete(hash)
+    const records = this.#recordsByHash.get(hash)
+    if (records instanceof Set && records.delete(record) && records.size > 0) return
+    this.#recordsByHash.delete(hash)
     for (const { seen } of this.#waiting.values()) seen.delete(hash)
-    if (this.#embeddings.has(hash)) this.#litter.add(hash)
+    if (this.#embeddings.has(hash)) this.#orphans.add(hash)
   }
 
   /** Registers new vectors; those whose text no record has count as orphaned. */
   attached(hashes: Iterable<string>): void {
-    for (const hash of hashes) if (!this.#holders.has(hash)) this.#litter.add(hash)
+    for (const hash of hashes) if (!this.#recordsByHash.has(hash)) this.#orphans.add(hash)
   }
 
   /** Erases the orphaned vectors. Cost: the number of them. */
   erase(): void {
-    this.#embeddings.drop(this.#litter)
-    this.#litter.clear()
+    this.#embeddings.drop(this.#orphans)
+    this.#orphans.clear()
   }
 
   /**
@@ -302,8 +302,8 @@ export class Texts {
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []
     const take = (hash: string) => {
-      const holders = this.#holders.get(hash)!
-      const live = (holders instanceof Set ? Array.from(holders) : [holders]).find((record) => !isExpired(record, now))
+      const records = this.#recordsByHash.get(hash)!
+      const live = (records instanceof Set ? Array.from(records) : [records]).find((record) => !isExpired(record, now))
       if (live !== undefined) found.push({ hash, text: embeddingText(live) })
     }
     const { rest, seen } = this.#waitingFor(model)
@@ -326,7 +326,7 @@ export class Texts {
     const { removals } = this.#embeddings
     const known = this.#waiting.get(model)
     if (known?.removals === removals) return known
-    const made = { rest: this.#holders.keys(), seen: new Set<string>(), removals }
+    const made = { rest: this.#recordsByHash.keys(), seen: new Set<string>(), removals }
     // not cached for a model without vectors, since callers could ask for any number of model names
     if (this.#embeddings.dimensions(model) === undefined) this.#waiting.delete(model)
     else this.#waiting.set(model, made)

@@ -4,7 +4,7 @@ import { type Embedding, type Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { key } from "../../../domain/MemoryScope.ts"
-import { buildDoc, explain, idf, most, slopeOf } from "../../Bm25.ts"
+import { buildDoc, explain, idf, maxSaturation, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Candidate, Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineTo, toFloat32 } from "../../VectorIndex.ts"
@@ -43,7 +43,7 @@ export function* hybridSearch(
   const { floor = 0 } = embedding
   const near: Near = retrieval.vectors === undefined
     ? { hits: [], awaiting: 0, exact: true }
-    : above(floor, yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth))
+    : above(floor, yield* retrieval.vectors.near(search.access, search.compiled, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
   const nearest = nearestOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, HybridCandidate>()
@@ -51,12 +51,12 @@ export function* hybridSearch(
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, signals: undefined })
   }
   const terms = query.mode !== "vector" && weights.lexical > 0 ? search.terms : undefined
-  const matches = terms === undefined ? undefined : yield* retrieval.match(search.sight, search.asked, {
+  const matches = terms === undefined ? undefined : yield* retrieval.match(search.access, search.compiled, {
     terms,
     ranker,
     minScore: 0,
     depth,
-    also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
+    includeIds: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
   })
   const words = Math.min(depth, matches?.count ?? 0)
   const others: Array<HybridCandidate> = []
@@ -71,7 +71,7 @@ export function* hybridSearch(
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
     if (i < words) all.set(fact.id, one)
-    else about = one // every other id of `also` is in `all`, so this is the record that `whyNot` asks about
+    else about = one // every other id of `includeIds` is in `all`, so this is the record that `whyNot` asks about
   })
   if (subject !== undefined) about = all.get(subject.id) ?? about
   if (subject !== undefined && about === undefined) {
@@ -161,7 +161,7 @@ const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
 
 /** Reads the vectors of matches that were found by words only, and sets their cosines. */
 function* compare(
-  { retrieval, sight }: Search,
+  { retrieval, access }: Search,
   model: string,
   vector: Float32Array,
   all: ReadonlyArray<HybridCandidate>,
@@ -174,7 +174,7 @@ function* compare(
     return own === undefined
   })
   if (others.length === 0 || retrieval.vectors === undefined) return
-  const vectors = yield* retrieval.vectors.read(sight.tenant, model, others.map(({ fact }) => fact.hash))
+  const vectors = yield* retrieval.vectors.read(access.tenant, model, others.map(({ fact }) => fact.hash))
   others.forEach((one, i) => {
     const own = vectors[i]
     if (own !== undefined && Option.isSome(own)) one.cosine = cosineOf(own.value)
@@ -233,7 +233,7 @@ export const confidenceIn = (
   return confidence({
     rank: first.signals?.isTurn === true ? first.lexical : undefined,
     isMeant: isNamed !== true || first.signals?.isSpeaker === true,
-    strength: Math.min(1, bestWords / (most * all)),
+    strength: Math.min(1, bestWords / (maxSaturation * all)),
     unknown: unknown / all
   })
 }

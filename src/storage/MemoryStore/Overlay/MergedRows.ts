@@ -130,10 +130,10 @@ export const make = (options: Options): MergedRows => {
       wanted.set(model, hashes)
       for (const hash of hashes) if (known.get(model, hash)) hashes.delete(hash)
       if (hashes.size === 0) return
-      const asked = Array.from(hashes)
-      const found = yield* below.vectors.value.read(tenant, model, asked)
+      const requested = Array.from(hashes)
+      const found = yield* below.vectors.value.read(tenant, model, requested)
       found.forEach((vector, n) => {
-        if (Option.isSome(vector)) known.set(model, asked[n]!, vector.value)
+        if (Option.isSome(vector)) known.set(model, requested[n]!, vector.value)
       })
     })
 
@@ -171,7 +171,7 @@ const idsBelow = (
       (after) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           reader.page(
-            Viewer.sightOf(Viewer.system(tenant), now),
+            Viewer.accessFilterOf(Viewer.system(tenant), now),
             { filter: { forgotten }, passes: () => true },
             after,
             pageSize

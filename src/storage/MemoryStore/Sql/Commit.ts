@@ -344,7 +344,7 @@ const logChanges = (
   { now, rows, writer, writes }: Batch
 ): ReadonlyArray<Statement> => {
   const current = new Map<MemoryId, Stored | undefined>(rows)
-  const told = writes.map(({ id, next }, n): Cells => {
+  const changed = writes.map(({ id, next }, n): Cells => {
     const before = current.get(id)
     current.set(id, next?.stored)
     const shown = before !== undefined && !before.forgotten
@@ -358,5 +358,5 @@ const logChanges = (
     columns: { n: "integer", writer: "text", at: "number", id: "text", before: "text", revision: "integer" },
     set: { position }
   })
-  return intoChanges(tenant, told)
+  return intoChanges(tenant, changed)
 }

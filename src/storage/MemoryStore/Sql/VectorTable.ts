@@ -36,10 +36,10 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
         Effect.flatMap(database.reading, (source) => vectorsOf(source, tenant, model, hashes)),
         (found) => hashes.map((hash) => Option.fromNullable(found.get(hash)))
       ),
-    near: (sight, asked, model, vector, depth) =>
+    near: (access, compiled, model, vector, depth) =>
       indexes.ask(
-        sight,
-        (index, texts, vectors) => index.near(sight, asked, model, vector, depth, texts, vectors),
+        access,
+        (index, texts, vectors) => index.near(access, compiled, model, vector, depth, texts, vectors),
         { model, dimensions: vector.length }
       )
   }
