@@ -46,7 +46,7 @@ describe("InvertedIndex", () => {
           const made = plain.compacted()
           plain = made.index
           packed = packed.compacted().index
-          const kept = Array.from(made.kept)
+          const kept = Array.from(made.oldDocs)
           const still = kept.flatMap((old, doc) => live.has(old) ? [doc] : [])
           live.clear()
           for (const doc of still) live.add(doc)
@@ -68,7 +68,7 @@ describe("Arena", () => {
       const arena = new Arena()
       const held: Array<{ readonly place: number; readonly size: number; readonly mark: number }> = []
       const fill = (size: number) => {
-        const place = arena.take(size)
+        const place = arena.allocate(size)
         const mark = held.length + 1
         arena.at(place).fill(mark, arena.from(place), arena.from(place) + 2 * size)
         held.push({ place, size, mark })
@@ -78,7 +78,7 @@ describe("Arena", () => {
         if (next() < 0.8) fill(2 ** below(step % 50 === 0 ? 21 : 16))
         else if (held.length > 1) {
           const { place, size } = held.pop()!
-          arena.give(place, size)
+          arena.free(place, size)
         }
       }
       for (const { mark, place, size } of held) {

@@ -527,7 +527,7 @@ describe("InvertedIndex", () => {
       (_, n) => index.add({ userId: `u${n}` }, { texts: [["tea", `w${n}`]], tags: ["tea"] }, Infinity)
     )
     for (const doc of docs) if (doc % 10 !== 3) index.remove(doc)
-    const { index: copy, kept } = index.compacted()
+    const { index: copy, oldDocs: kept } = index.compacted()
     assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
     assert.deepStrictEqual([copy.docs, copy.live], [10, 10])
     const scores = (of: InvertedIndex, term: string) => {

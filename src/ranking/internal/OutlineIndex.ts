@@ -165,7 +165,7 @@ export class OutlineIndex {
    * After the first call for a model, its vectors are kept; `attach` ignores vectors of other models. The first call scans all records;
    * later calls scan the records without a vector, those of the library included.
    */
-  lacking(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
+  withoutVector(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
     if (vectors === undefined) {
       vectors = new CompactVectors(dimensions)
@@ -216,7 +216,7 @@ export class OutlineIndex {
   ): Near {
     const { docs } = this.#matcher
     const vectors = this.#vectors.get(model)
-    const { few, has } = this.#matcher.seen(access, compiled, vectors === undefined)
+    const { few, has } = this.#matcher.visibleRecords(access, compiled, vectors === undefined)
     const awaiting = vectors === undefined ? few?.length ?? 0 : Array.from(vectors.waiting).filter(has).length
     const close = vectors?.dimensions === vector.length ? vectors.candidates(vector, depth, few, has) : []
     const cosineOf = cosineTo(vector)
@@ -224,14 +224,14 @@ export class OutlineIndex {
     for (const id of close) {
       const doc = docs.get(id)! // the record is there, so it has a doc id
       const { hash } = this.#matcher.recordOf(doc)
-      const held = vectors?.get(hash)
-      const own = held?.vector ?? read.get(hash)
+      const cached = vectors?.get(hash)
+      const own = cached?.vector ?? read.get(hash)
       if (own === undefined) {
         if (!read.has(hash)) this.#hashes.add(hash)
         continue
       }
-      if (held === undefined) vectors?.keep(hash, own)
-      const cosine = cosineOf(own, held?.square)
+      if (cached === undefined) vectors?.keep(hash, own)
+      const cosine = cosineOf(own, cached?.square)
       if (cosine > 0) found.push({ doc, cosine })
     }
     const { newestFirst, recordOf } = this.#matcher

@@ -88,7 +88,7 @@ export class QuantizedVectors {
         const doc = docs === undefined ? from + i : docs[from + i]!
         const near = dots[i]! * scales[doc]! * query.scale
         const error = errors[doc]! * (1 + query.error) + slack
-        if (near + error >= bounds.bar && (only === undefined || only(doc))) {
+        if (near + error >= bounds.threshold && (only === undefined || only(doc))) {
           bounds.offer(doc, near - error, near + error)
         }
       }

@@ -329,17 +329,17 @@ function* rank(search: Search): SearchProgram<Result> {
     const round = embedding === undefined
       ? yield* byWord(search, depth, ranker)
       : yield* hybridSearch(search, embedding, depth, ranker)
-    const { folded, gone, kept } = yield* pick(search, round.found)
-    depth = deeper(depth, limit, Math.max(1, kept.length))
-    if (round.isCut(kept[limit - 1]?.found)) continue
+    const { folded, stale, picked } = yield* pick(search, round.found)
+    depth = deeper(depth, limit, Math.max(1, picked.length))
+    if (round.isCut(picked[limit - 1]?.found)) continue
     return {
       ...round,
-      shown: kept.map(({ found, record }): Hit => {
+      shown: picked.map(({ found, record }): Hit => {
         const passage = isLong(record) && query.text !== undefined ? round.passageOf(record) : undefined
         const explanation = query.explain === true && { explanation: round.explanationOf(found, record) }
         return { record, score: found.score, ...(passage && { passage }), ...explanation }
       }),
-      more: round.count - kept.length - folded - gone,
+      more: round.count - picked.length - folded - stale,
       folded,
       isFolded
     }
@@ -347,37 +347,37 @@ function* rank(search: Search): SearchProgram<Result> {
 }
 
 /** Returns the depth of the next round: 2 to 16 times this one. The factor is greater if fewer hits were kept, relative to `limit`. */
-const deeper = (depth: number, limit: number, kept: number): number =>
-  Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
+const deeper = (depth: number, limit: number, picked: number): number =>
+  Math.ceil(depth * Math.min(16, Math.max(2, limit / picked * (1 + 2 / picked))))
 
 interface Picked {
-  readonly kept: ReadonlyArray<{ readonly found: Found; readonly record: MemoryRecord }>
+  readonly picked: ReadonlyArray<{ readonly found: Found; readonly record: MemoryRecord }>
   readonly folded: number
-  readonly gone: number
+  readonly stale: number
 }
 
 /**
  * Returns the first `limit` records, without near-duplicates of earlier ones (`folded` counts these). Reads bodies in batches, until there
- * are enough. `gone` counts records that have been forgotten, hidden or changed since they matched, or have expired.
+ * are enough. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
-  const kept: Array<Picked["kept"][number]> = []
+  const picked: Array<Picked["picked"][number]> = []
   const isRepeated = repeats()
-  let [folded, gone] = [0, 0]
-  for (let from = 0, size = limit; kept.length < limit && from < all.length; size = 2 * (limit - kept.length) + 8) {
+  let [folded, stale] = [0, 0]
+  for (let from = 0, size = limit; picked.length < limit && from < all.length; size = 2 * (limit - picked.length) + 8) {
     const batch = all.slice(from, from + size)
     const bodies = yield* bodiesOf(search, batch)
     for (const found of batch) {
-      if (kept.length === limit) break
+      if (picked.length === limit) break
       const record = found.fact.record ?? bodies.get(found.fact.id)
-      if (record === undefined) gone++
+      if (record === undefined) stale++
       else if (isFolded && isRepeated(record)) folded++
-      else kept.push({ found, record })
+      else picked.push({ found, record })
     }
     from += batch.length
   }
-  return { kept, folded, gone }
+  return { picked, folded, stale }
 }
 
 /** Reads the records that are not in memory. Leaves out those that have since been forgotten, hidden, or changed so as not to pass. */

@@ -45,7 +45,7 @@ export function* hybridSearch(
     ? { hits: [], awaiting: 0, exact: true }
     : above(floor, yield* retrieval.vectors.near(search.access, search.compiled, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
-  const nearest = nearestOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
+  const lentCosine = lentCosineOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, HybridCandidate>()
   for (const { cosine, fact } of near.hits) {
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, signals: undefined })
@@ -60,7 +60,7 @@ export function* hybridSearch(
   })
   const words = Math.min(depth, matches?.count ?? 0)
   const others: Array<HybridCandidate> = []
-  let about: HybridCandidate | undefined
+  let candidateOfSubject: HybridCandidate | undefined
   matches?.candidates.forEach(({ signals, fact, lexical }, i) => {
     const known = all.get(fact.id)
     if (known !== undefined) {
@@ -71,12 +71,12 @@ export function* hybridSearch(
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
     if (i < words) all.set(fact.id, one)
-    else about = one // every other id of `includeIds` is in `all`, so this is the record that `whyNot` asks about
+    else candidateOfSubject = one // every other id of `includeIds` is in `all`, so this is the record that `whyNot` asks about
   })
-  if (subject !== undefined) about = all.get(subject.id) ?? about
-  if (subject !== undefined && about === undefined) {
-    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, signals: undefined }
-    others.push(about)
+  if (subject !== undefined) candidateOfSubject = all.get(subject.id) ?? candidateOfSubject
+  if (subject !== undefined && candidateOfSubject === undefined) {
+    candidateOfSubject = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, signals: undefined }
+    others.push(candidateOfSubject)
   }
   yield* compare(search, embedding.model, vector, others, near.known)
 
@@ -87,7 +87,7 @@ export function* hybridSearch(
   })
   const vectorOf = (fact: Fact, cosine: number): Fusion.Share => ({
     weight: weights.vector,
-    score: Math.max(0, Math.max(cosine, nearest(fact)) - floor),
+    score: Math.max(0, Math.max(cosine, lentCosine(fact)) - floor),
     best: closest - floor
   })
   const weight = weights.vector + (matches ? weights.lexical : 0)
@@ -98,15 +98,15 @@ export function* hybridSearch(
   }
   const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
   const isDeep = near.hits.length < depth && words < depth
-  let [only, worded] = [0, 0]
+  let [vectorOnly, lexicalCount] = [0, 0]
   for (const { isNear, lexical } of all.values()) {
-    if (lexical > 0) worded++
-    else if (isNear) only++
+    if (lexical > 0) lexicalCount++
+    else if (isNear) vectorOnly++
   }
   return {
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
-    count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
+    count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
     // deeper rounds find nothing if matches below `minScore` were dropped, since later ones are below it too. Otherwise they may find
     // records whose cosine equals that of the last hit, and which are newer and so rank before it
     isCut: (last) =>
@@ -122,7 +122,7 @@ export function* hybridSearch(
       return {
         ...(matches && wordsOf(search, matches, terms, record, found, ranker)),
         cosine,
-        ...(matches && nearest(fact) > cosine && { "cosine:lent": nearest(fact) }),
+        ...(matches && lentCosine(fact) > cosine && { "cosine:lent": lentCosine(fact) }),
         relevance,
         ...(matches && { lexical: whole * byWord / both }),
         vector: matches ? whole * byVector / both : whole,
@@ -132,7 +132,9 @@ export function* hybridSearch(
     passageOf: (record) => passageIn(search, matches, terms ?? search.terms, record),
     confidence: matches && confidenceIn(search, matches, terms),
     awaiting: near.awaiting,
-    subject: about && (about.lexical > 0 || about.cosine > floor) ? foundAs(about) : undefined,
+    subject: candidateOfSubject && (candidateOfSubject.lexical > 0 || candidateOfSubject.cosine > floor)
+      ? foundAs(candidateOfSubject)
+      : undefined,
     exact: near.exact && (matches?.exact ?? true)
   }
 }
@@ -141,7 +143,7 @@ const above = (floor: number, near: Near): Near =>
   floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
 
 /** Makes a function that returns the cosine lent to a record: the best cosine of the messages next to it, times `share`. */
-const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
+const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
   for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {
     const { sequence, session } = hit.fact

@@ -378,10 +378,10 @@ const followModel = (
       // another fiber may have read a newer version, or this one may come from a replica that lags behind
       const { dimensions, version } = known === undefined || now.version > known.version ? now : known
       if (index.dimensions(model) !== dimensions) index.detach(model)
-      const lacking = dimensions === 0 ? [] : index.lacking(model, dimensions)
-      for (let at = 0; at < lacking.length; at += vectorsAtATime) {
+      const missing = dimensions === 0 ? [] : index.withoutVector(model, dimensions)
+      for (let at = 0; at < missing.length; at += vectorsAtATime) {
         if (at > 0) yield* turn
-        const some = lacking.slice(at, at + vectorsAtATime)
+        const some = missing.slice(at, at + vectorsAtATime)
         const found = yield* vectorsOf(source, tenant, model, some.map(([, hash]) => hash))
         for (const [id, hash] of some) {
           const vector = found.get(hash)
