@@ -331,7 +331,7 @@ const recall = (
     const episodic = shared(episodicLimit, orNone(answers.conversation), orNone(answers.events))
     const recalled = {
       episodic,
-      semantic: apart(found, episodic).slice(0, semanticLimit),
+      semantic: withoutRepeats(found, episodic).slice(0, semanticLimit),
       reflections: orNone(answers.reflections)
     }
     return {
@@ -351,12 +351,12 @@ const shared = (
   talk: ReadonlyArray<Typed<Episode>>,
   events: ReadonlyArray<Typed<Episode>>
 ): ReadonlyArray<Typed<Episode>> => {
-  const said = talk.slice(0, Math.max(Math.ceil(limit / 2), limit - events.length))
-  return Source.newest([...said, ...events.slice(0, limit - said.length)], limit)
+  const messages = talk.slice(0, Math.max(Math.ceil(limit / 2), limit - events.length))
+  return Source.newest([...messages, ...events.slice(0, limit - messages.length)], limit)
 }
 
 /** Returns the found episodes that are not in `episodic`, and whose text nearly repeats none of them. */
-const apart = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
+const withoutRepeats = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 
 const isEvent = ({ data: { type = Source.talk } }: Typed<Episode>): boolean => type !== Source.talk

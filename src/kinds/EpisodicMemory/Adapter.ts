@@ -352,8 +352,12 @@ const toEpisode = ({ data, record }: Typed<Payload.Episode>) =>
   })
 
 const toReflection = ({ data, record }: Typed<Payload.Reflection>) => {
-  const said = record.metadata["sourceEntity"]
-  const entity = typeof said === "string" ? said : record.scope === Global ? undefined : record.scope.actorId
+  const storedEntity = record.metadata["sourceEntity"]
+  const entity = typeof storedEntity === "string"
+    ? storedEntity
+    : record.scope === Global
+    ? undefined
+    : record.scope.actorId
   return {
     id: record.source.reference ?? record.id,
     timestamp: record.validAt,

@@ -12,7 +12,7 @@ import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Change, Event } from "../../Engine.ts"
 import { revisionsKept } from "../../Revision.ts"
-import { atATime, type Database, idOf, parsed, type Row, text } from "./Database.ts"
+import { batchSize, type Database, idOf, parsed, type Row, text } from "./Database.ts"
 import { revisions } from "./Rows.ts"
 
 /** The tenant and process of a feed, and how often it polls. */
@@ -69,7 +69,7 @@ export const others = <A>(
   convert: (event: Event, now: number) => A | undefined
 ): Stream.Stream<A, MemoryError> =>
   Stream.unwrap(
-    Effect.map(momentOf(database), (last) =>
+    Effect.map(snapshotOf(database), (last) =>
       Stream.paginateChunkEffect<PollState, A, MemoryError, never>(
         { after: last, until: last, startAfter: beginning },
         (state) =>
@@ -78,7 +78,7 @@ export const others = <A>(
             if (isNew) {
               yield* Effect.sleep(poll)
             }
-            const until = isNew ? yield* momentOf(database) : state.until
+            const until = isNew ? yield* snapshotOf(database) : state.until
             const rows = state.after === until ? [] : yield* rowsOf(database, tenant, { ...state, until })
             const now = yield* Clock.currentTimeMillis
             const converted: Array<A> = []
@@ -92,7 +92,7 @@ export const others = <A>(
               }
             }
             const end = rows.at(-1)
-            const next: PollState = end === undefined || rows.length < atATime
+            const next: PollState = end === undefined || rows.length < batchSize
               ? { after: until, until, startAfter: beginning }
               : { after: state.after, until, startAfter: [Number(end[0]), Number(end[1])] }
             return [Chunk.unsafeFromArray(converted), Option.some(next)] as const
@@ -118,8 +118,8 @@ interface PollState {
 type FeedPosition = readonly [position: number, n: number]
 const beginning: FeedPosition = [-1, -1]
 
-const momentOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
-  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // the statement returns exactly one row
+const snapshotOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
+  Effect.map(query(`SELECT ${dialect.snapshot}`), ([row]) => String(row![0])) // the statement returns exactly one row
 
 const rowsOf = (
   { dialect, query }: Database,
@@ -131,7 +131,7 @@ const rowsOf = (
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
     // `parseFloat` reads the start of the snapshot, the position below which every transaction had ended
-    [text(tenant), Number.parseFloat(after), after, until, position, position, n, atATime]
+    [text(tenant), Number.parseFloat(after), after, until, position, position, n, batchSize]
   )
 
 const changeOf = (
