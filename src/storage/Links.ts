@@ -281,7 +281,7 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
 /** Makes a function that chooses one of the records for the record `by`: one in the same scope first, then by path, then the newest. */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`placeOf`)
+  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`folderKey`)
   const put = (key: string, record: MemoryRecord) => {
     const others = byScopeOrFolder.get(key)
     if (others) others.push(record)

@@ -8,8 +8,8 @@ const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
 /** Returns the scores of the documents with any of the terms, by document id, and the number of documents per term. */
-const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, asked: ReadonlyArray<string>) => {
-  index.match(index.view(access), asked)
+const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, query: ReadonlyArray<string>) => {
+  index.match(index.view(access), query)
   const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
   const answer = {
     scores: docs.map((doc) => [doc, index.scores.data[doc]]),
@@ -53,8 +53,8 @@ describe("InvertedIndex", () => {
         } else {
           const viewer = of([Viewer.everyone(), Viewer.make({ userId: "ada" }), Viewer.make({ userId: "bob" })])
           const access = Viewer.accessFilterOf(viewer, of([0, 100]))
-          const asked = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
-          assert.deepStrictEqual(answerOf(packed, access, asked), answerOf(plain, access, asked), `seed ${seed}`)
+          const query = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
+          assert.deepStrictEqual(answerOf(packed, access, query), answerOf(plain, access, query), `seed ${seed}`)
         }
       }
     }

@@ -15,7 +15,7 @@ import type { CompiledFilter, Question, Retrieval } from "../../src/ranking/Retr
 import { id, record } from "./world.ts"
 
 const ada = Viewer.make({ userId: "ada" })
-const asked = (filter: MemoryFilter = {}): CompiledFilter => ({
+const compiled = (filter: MemoryFilter = {}): CompiledFilter => ({
   filter,
   at: 0,
   passes: MemoryFilters.matches(filter, 0)
@@ -45,11 +45,11 @@ describe("MemoryIndex.match", () => {
     record("bob", { body: "tea", scope: { userId: "bob" }, createdAt: 6 })
   ]
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
-    index.match(access, asked(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
+    index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
   it("documents and frequencies are counted over all visible records, and the filtered candidates are cut to the depth", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
-      .match(access, asked({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
+      .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
     assert.lengthOf(candidates, 2)
     assert.strictEqual(candidates[0]!.lexical, best)
@@ -65,7 +65,7 @@ describe("MemoryIndex.match", () => {
       "third",
       "other"
     ])
-    const { candidates } = index.match(access, asked(), question({ includeIds: also, depth: 1, minScore: 1 }))
+    const { candidates } = index.match(access, compiled(), question({ includeIds: also, depth: 1, minScore: 1 }))
     const last = candidates.at(-2)!
     assert.deepStrictEqual([last.fact.id, last.lexical, last.score], [id("other"), 0, 0])
   })
@@ -78,7 +78,7 @@ describe("MemoryIndex.match", () => {
     }
     const index = indexOf(...records, record("again", { body: "milk", createdAt: 7 }))
     index.remove(id("second"))
-    index.match(access, asked(), question({ terms: ["milk", "tea", "nowhere"], score }))
+    index.match(access, compiled(), question({ terms: ["milk", "tea", "nowhere"], score }))
     assert.deepStrictEqual(counts.get("best"), [0, 3, 0])
     assert.deepStrictEqual(counts.get("third"), [1, 1, 0])
     assert.deepStrictEqual(counts.get("again"), [1, 0, 0])
@@ -103,26 +103,26 @@ describe("MemoryIndex.match", () => {
 
   it("answers are the same as before after a custom score has thrown", () => {
     const index = indexOf(...records)
-    const before = index.match(access, asked(), question({}))
+    const before = index.match(access, compiled(), question({}))
     const score = () => {
       throw new Error("bad")
     }
-    assert.throws(() => index.match(access, asked(), question({ score })), "bad")
-    assert.deepStrictEqual(index.match(access, asked(), question({})), before)
+    assert.throws(() => index.match(access, compiled(), question({ score })), "bad")
+    assert.deepStrictEqual(index.match(access, compiled(), question({})), before)
   })
 })
 
 describe("Searcher", () => {
   const options = { analyzer: Analyzer.plain, kinds: MemoryKind.Kinds.defaultValue() }
   const over = (index: MemoryIndex.MemoryIndex, changes: Partial<Retrieval> = {}): Retrieval => ({
-    page: (...asked) => Effect.sync(() => index.page(...asked)),
-    match: (...asked) => Effect.sync(() => index.match(...asked)),
+    page: (...args) => Effect.sync(() => index.page(...args)),
+    match: (...args) => Effect.sync(() => index.match(...args)),
     read: (_, ids) =>
       Effect.sync(() =>
         ids.map((id) => Option.map(Option.fromNullable(index.get(id)), (record) => ({ record, forgotten: false })))
       ),
     vectors: {
-      near: (...asked) => Effect.sync(() => index.near(...asked)),
+      near: (...args) => Effect.sync(() => index.near(...args)),
       read: (_, __, hashes) => Effect.sync(() => hashes.map(() => Option.none()))
     },
     ...changes
@@ -136,9 +136,9 @@ describe("Searcher", () => {
       const index = indexOf(...records)
       const embedding = { model: "m", vector: [1, 0] }
       index.attach("m", textHash(records[0]!), Float32Array.of(1, 0))
-      const match: Retrieval["match"] = (...asked) => Effect.sync(() => ({ ...index.match(...asked), exact: false }))
-      const near = (...asked: Parameters<typeof index.near>) =>
-        Effect.sync(() => ({ ...index.near(...asked), exact: false }))
+      const match: Retrieval["match"] = (...args) => Effect.sync(() => ({ ...index.match(...args), exact: false }))
+      const near = (...args: Parameters<typeof index.near>) =>
+        Effect.sync(() => ({ ...index.near(...args), exact: false }))
       const vectors = { ...over(index).vectors!, near }
       assert.notProperty((yield* search(over(index), { text: "tea", embedding })).leftOut, "exact")
       assert.isFalse((yield* search(over(index, { match }), { text: "tea" })).leftOut.exact)
@@ -150,9 +150,9 @@ describe("Searcher", () => {
   it.effect("a record that was erased, forgotten, hidden or changed between ranking and reading is left out", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
-      const match: Retrieval["match"] = (...asked) =>
+      const match: Retrieval["match"] = (...args) =>
         Effect.sync(() => {
-          const matches = index.match(...asked)
+          const matches = index.match(...args)
           const candidates = matches.candidates.map((one) => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
@@ -192,9 +192,9 @@ describe("Searcher", () => {
         ...many.map((one) => record(one.summary, { ...one, summary: `s${Number(one.summary) % 100}` }))
       )
       const reads: Array<number> = []
-      const bare: Retrieval["match"] = (...asked) =>
+      const bare: Retrieval["match"] = (...args) =>
         Effect.sync(() => {
-          const matches = index.match(...asked)
+          const matches = index.match(...args)
           const candidates = matches.candidates.map((one) => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
