@@ -30,8 +30,8 @@
 export type { Feature, LazyRanker, QuestionRanker, Ranker, Signals } from "./ranking/internal/Ranker.ts"
 export type { Span, Times } from "./ranking/internal/TimeExpression.ts"
 export type {
-  Asked,
   Candidate,
+  CompiledFilter,
   Fact,
   Matches,
   Near,

@@ -16,4 +16,4 @@
  * ```
  */
 export { decode, everyone, exactly, isSystem, make, sees, system, Viewer } from "./domain/Viewer.ts"
-export type { Any, Input, SharedWrites, Sight, System, Visibility } from "./domain/Viewer.ts"
+export type { AccessFilter, Any, Input, SharedWrites, System, Visibility } from "./domain/Viewer.ts"

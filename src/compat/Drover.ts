@@ -147,21 +147,21 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
         const limit = yield* check("search", Limit, opts.limit ?? 20)
         const isAsked = query !== undefined && query !== ""
         const text = isAsked ? { text: query } : {}
-        const { hits } = yield* store.search(yield* asking(opts), { ...filterOf(opts), ...text, limit: most })
+        const { hits } = yield* store.search(yield* asking(opts), { ...filterOf(opts), ...text, limit: maxPage })
         return hits.filter(({ record }) => isShown(record, opts.scopes)).slice(0, limit)
           .map(({ record, score }) => ({ ...toEntry(record), score: isAsked ? score : 0 }))
       }),
     list: (opts) =>
       Effect.gen(function*() {
         const limit = yield* check("list", Limit, opts.limit ?? 20)
-        const asked = yield* asking(opts)
+        const narrowedViewer = yield* asking(opts)
         const shown: Array<MemoryRecord> = []
         let after: MemoryFilter["after"]
         do {
-          const { items, next } = yield* store.list(asked, {
+          const { items, next } = yield* store.list(narrowedViewer, {
             ...filterOf(opts),
             ...definedFields({ after }),
-            limit: most
+            limit: maxPage
           })
           for (const record of items) if (isShown(record, opts.scopes)) shown.push(record)
           after = next
@@ -264,12 +264,12 @@ export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "s
 /** Whether an entry meets the conditions of a search, apart from its query. Entries of an agent or a run match only for that caller. */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
-  const asked = new Set(tags?.map((tag) => tag.toLowerCase()))
+  const wanted = new Set(tags?.map((tag) => tag.toLowerCase()))
   return effectiveScopes(opts).includes(entry.scope) &&
     (entry.scope === "global" || (agentId !== undefined && entry.agentId === agentId)) &&
     (entry.scope !== "run" || (runId !== undefined && entry.runId === runId)) &&
     (kinds === undefined || kinds.includes(entry.kind)) &&
-    (tags === undefined || entry.tags?.some((tag) => asked.has(tag.toLowerCase())) === true)
+    (tags === undefined || entry.tags?.some((tag) => wanted.has(tag.toLowerCase())) === true)
 }
 
 /** Compares entries for sorting: last changed first; of entries changed at the same time, the greatest id first. */
@@ -315,7 +315,7 @@ export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
 /** Splits a text into its terms, words of any script. */
 export { tokenise } from "../ranking/Tokenizer.ts"
 
-const most = 1_000
+const maxPage = 1_000
 
 /** Brands an id without validation, since the store validates it and reports a better message. */
 const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })

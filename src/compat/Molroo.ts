@@ -3,10 +3,10 @@
  * `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`, by
  * `layerAdapter`.
  *
- * An adapter returns promises; `run` runs the effects behind them. A leg is one of the separate queries of a recall: for episodes, for
+ * An adapter returns promises; `run` runs the effects behind them. A recall consists of separate queries: for episodes, for
  * episodes by meaning, and for reflections. `docs/compat.md` lists the deliberate differences, each with its test: every declared filter is
- * applied, no leg returns another entity's episodes, an episode that is saved again under its id is stored once, and a leg that fails is
- * listed in `failures`.
+ * applied, no query returns another entity's episodes, an episode that is saved again under its id is stored once, and a query that fails
+ * is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -46,7 +46,7 @@ export const InMemoryAdapter = (
 
 /**
  * Recalls the memories that relate to a message: episodes, episodes found by meaning, and reflections, and renders them as a block for the
- * prompt. Each of the three queries (legs) returns only what the viewer sees; one that fails is listed in `failures`. Rejects only if all
+ * prompt. Each of the three queries returns only what the viewer sees; one that fails is listed in `failures`. Rejects only if all
  * fail.
  */
 export const recallMemories = (

@@ -18,7 +18,7 @@
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
   let dead: Uint8Array | undefined
-  for (let at = 0; at < text.length && found.length < most; at++) {
+  for (let at = 0; at < text.length && found.length < maxFound; at++) {
     const code = text.charCodeAt(at)
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
@@ -36,7 +36,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
 }
 
 /** Largest number of values that are returned, since the longest accepted answer could contain `[]` 131,072 times. */
-const most = 4_096
+const maxFound = 4_096
 const openArray = 91
 const openObject = 123
 const closeObject = 125

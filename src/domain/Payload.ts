@@ -68,12 +68,12 @@ export const empty: JsonObject = Object.freeze({})
  * @internal
  */
 export const owned = <A extends { readonly data?: JsonObject | undefined; readonly metadata?: JsonObject | undefined }>(
-  said: A
+  content: A
 ): A => {
-  const { data, metadata } = said
+  const { data, metadata } = content
   return data === undefined && metadata === undefined
-    ? said
-    : { ...said, ...(data && { data: freeze(data) }), ...(metadata && { metadata: freeze(metadata) }) }
+    ? content
+    : { ...content, ...(data && { data: freeze(data) }), ...(metadata && { metadata: freeze(metadata) }) }
 }
 
 /**

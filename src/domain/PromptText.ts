@@ -206,14 +206,14 @@ export const traced = (text: string): Traced => {
     now,
     matches(now.text, conditional, keep).flatMap(({ end, start, text: kept }) => {
       let at = 0
-      return Array.from(now.text.slice(start, end)).reduce<{ readonly edits: Array<Edit>; readonly place: number }>(
-        ({ edits, place }, character) => {
+      return Array.from(now.text.slice(start, end)).reduce<{ readonly edits: Array<Edit>; readonly position: number }>(
+        ({ edits, position }, character) => {
           const stays = kept.startsWith(character, at)
           if (stays) at += character.length
-          else edits.push({ start: place, end: place + character.length, text: "" })
-          return { edits, place: place + character.length }
+          else edits.push({ start: position, end: position + character.length, text: "" })
+          return { edits, position: position + character.length }
         },
-        { edits: [], place: start }
+        { edits: [], position: start }
       ).edits
     })
   )
@@ -246,34 +246,34 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   const before = charactersOf(shown.text.slice(at, last))
   const after = charactersOf(shown.text.slice(at, start) + text + shown.text.slice(end, last))
 
-  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of `shown`
-  let result = stored.slice(0, place)
-  let held = "" // hidden characters that were met within the current change
+  let position = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of `shown`
+  let result = stored.slice(0, position)
+  let hiddenText = "" // hidden characters that were met within the current change
   const pass = (units: number, isKept: boolean) => {
     for (let n = 0; n < units; n++, at++) {
-      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // `at` is a replaced unit
-      if (isKept) result += stored.slice(place, unitEnd)
-      else held += stored.slice(place, unitStart)
-      place = unitEnd
+      const [unitStart, unitEnd] = [Math.max(position, from[at]!), Math.max(position, to[at]!)] // `at` is a replaced unit
+      if (isKept) result += stored.slice(position, unitEnd)
+      else hiddenText += stored.slice(position, unitStart)
+      position = unitEnd
     }
   }
   const kept = common(before, after)
   let [b, a] = [0, 0]
   for (const [nextB, nextA] of [...kept, [before.length, after.length] as const]) {
     if (nextB > b) {
-      const start = Math.max(place, from[at]!) // `at` is the first removed unit
-      result += stored.slice(place, start)
-      place = start
+      const start = Math.max(position, from[at]!) // `at` is the first removed unit
+      result += stored.slice(position, start)
+      position = start
     }
     result += after.slice(a, nextA).join("")
     pass(before.slice(b, nextB).join("").length, false)
-    result += held
-    held = ""
+    result += hiddenText
+    hiddenText = ""
     pass(before[nextB]?.length ?? 0, true)
     b = nextB + 1
     a = nextA + 1
   }
-  return result + stored.slice(place)
+  return result + stored.slice(position)
 }
 
 /** Splits shown text into characters; an entity is one character. */
@@ -287,11 +287,11 @@ const common = (
   a: ReadonlyArray<string>,
   b: ReadonlyArray<string>
 ): ReadonlyArray<readonly [number, number]> => {
-  const most = Math.min(a.length, b.length)
+  const maxLength = Math.min(a.length, b.length)
   let head = 0
-  while (head < most && a[head] === b[head]) head++
+  while (head < maxLength && a[head] === b[head]) head++
   let tail = 0
-  while (tail < most - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++
+  while (tail < maxLength - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++
   const [rows, columns] = [a.length - head - tail, b.length - head - tail]
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {

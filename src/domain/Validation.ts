@@ -34,8 +34,8 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
     message,
     path
   }))
-  const said = all.filter(({ message }) => message !== "Expected undefined")
-  return said.length === 0 ? all : said
+  const informative = all.filter(({ message }) => message !== "Expected undefined")
+  return informative.length === 0 ? all : informative
 }
 
 /** Formats a violation as `path.to.field: message`, or as the message alone if the path is empty. */

@@ -271,7 +271,7 @@ export type Visibility =
  * The rows that a call may read: rows of one tenant, in the visible scopes, that have not expired. Each call makes a new object, so an
  * engine may recognise the reads of one call by the object's identity, and answer all of them from one snapshot.
  */
-export interface Sight {
+export interface AccessFilter {
   /** Name of the tenant in NFC. */
   readonly tenant: string
   readonly visibility: Visibility
@@ -296,7 +296,7 @@ export const visibilityOf = (viewer: Any): Visibility => {
 }
 
 /** Returns the conditions for the rows that a viewer may read at the time `now`, epoch ms. `System` also reads expired rows. */
-export const sightOf = (viewer: Any, now: number): Sight => ({
+export const accessFilterOf = (viewer: Any, now: number): AccessFilter => ({
   tenant: tenantOf(viewer),
   visibility: visibilityOf(viewer),
   now: isSystem(viewer) ? -Infinity : now

@@ -190,7 +190,7 @@ const attributesBy = (within: Notes, text: string): Effect.Effect<Attributes> =>
   const ask = (model: Completion.Service) =>
     Effect.map(
       model.object(NoteAnalysis.Described, NoteAnalysis.describe(text)),
-      (said) => NoteAnalysis.attributesIn(said, rules)
+      (answer) => NoteAnalysis.attributesIn(answer, rules)
     )
   return Effect.withSpan(better(within, rules, ask), "AgenticMemory.attributes")
 }
@@ -228,7 +228,7 @@ const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
   const ask = (model: Completion.Service) =>
     Effect.map(
       model.object(NoteAnalysis.Judged, NoteAnalysis.judge(embeddingText(note.record), best)),
-      (said) => NoteAnalysis.relationsIn(said, best, rules)
+      (answer) => NoteAnalysis.relationsIn(answer, best, rules)
     )
   return best.length === 0
     ? Effect.succeed(rules)

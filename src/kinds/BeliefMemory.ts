@@ -152,7 +152,7 @@ export interface Service {
 export class BeliefMemory extends Context.Tag("@memory/BeliefMemory")<BeliefMemory, Service>() {}
 
 const Step = Schema.Struct({ by: Unit })
-const Told = Schema.Struct({ body: Schema.String, data: Payload.Hindsight.pipe(Schema.omit(...Payload.marked)) })
+const Outcome = Schema.Struct({ body: Schema.String, data: Payload.Hindsight.pipe(Schema.omit(...Payload.marked)) })
 const Change = Schema.Struct({ ...Because.fields, ...Step.fields })
 const Cutoff = Schema.Struct({ olderThan: Millis })
 const Hypothesis = Schema.Struct({
@@ -171,7 +171,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
   /** Returns the belief. Fails with `not_found` if there is none, and with `read_only` if the belief is closed. */
-  const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
+  const requireOpen = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
       ({ record }) => !isClosed(record, now),
@@ -184,21 +184,21 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     viewer: Viewer.Any,
     id: MemoryId,
     because: Because,
-    write: (held: Typed<Belief>, audited: (confidence: number) => Belief, now: number) => Io<A>
+    write: (current: Typed<Belief>, audited: (confidence: number) => Belief, now: number) => Io<A>
   ): Io<A> =>
     Effect.gen(function*() {
       const { evidence, reason } = because
       yield* check(op, Because, { reason, evidence })
       const now = yield* Clock.currentTimeMillis
-      const held = yield* requireHeld(op, viewer, id, now)
+      const current = yield* requireOpen(op, viewer, id, now)
       const change = { action: op, at: now, reason, evidence }
-      return yield* write(held, (confidence) => audited(held, { ...change, confidence }), now)
+      return yield* write(current, (confidence) => audited(current, { ...change, confidence }), now)
     }).pipe(retryOnConflict, Effect.withSpan(`BeliefMemory.${op}`))
 
   const update = (viewer: Viewer.Any, { record: { id, revision } }: Typed<Belief>, patch: PatchOf<Belief>) =>
     beliefs.update(viewer, id, patch, { ifRevision: revision })
 
-  const move = (
+  const adjust = (
     op: "reinforce" | "weaken",
     viewer: Viewer.Any,
     id: MemoryId,
@@ -208,9 +208,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   ) =>
     Effect.zipRight(
       check(op, Change, { ...because, by }),
-      change(op, viewer, id, because, (held, audited) => {
-        const confidence = to(surenessOf(held))
-        return update(viewer, held, { confidence, data: audited(confidence) })
+      change(op, viewer, id, because, (current, audited) => {
+        const confidence = to(confidenceIn(current))
+        return update(viewer, current, { confidence, data: audited(confidence) })
       })
     )
 
@@ -219,22 +219,22 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     recall: (viewer, id) => Effect.withSpan(beliefs.get(viewer, id), "BeliefMemory.recall"),
     query: (viewer, query) =>
       Effect.gen(function*() {
-        const asked = yield* check("query", BeliefQuery, query)
-        const { includeSuperseded: closed = false, limit, minConfidence = 0, order, orderBy, ...parts } = asked
+        const checked = yield* check("query", BeliefQuery, query)
+        const { includeSuperseded: closed = false, limit, minConfidence = 0, order, orderBy, ...parts } = checked
         const where: MemoryFilter["where"] = Object.fromEntries(
           Object.entries(parts).flatMap(([part, eq]) => eq === undefined ? [] : [[`data.${part}`, { eq }]])
         )
         const all = yield* beliefs.all(viewer, { where, closed })
         const [by, sign] = [orders[orderBy ?? "confidence"], order === "asc" ? 1 : -1]
-        return all.filter((belief) => surenessOf(belief) >= minConfidence)
+        return all.filter((belief) => confidenceIn(belief) >= minConfidence)
           .sort((a, b) => sign * (by(a) - by(b))) // the sort is stable, so equal ones stay newest first
           .slice(0, limit)
       }).pipe(Effect.withSpan("BeliefMemory.query")),
     revise: (viewer, id, { audit: _, ...data }, because) =>
-      change("revise", viewer, id, because, (held, audited) => {
-        const next = { ...audited(surenessOf(held)), ...Payload.definedFields(data) }
-        const isCalledBySelf = held.record.summary === deriveSummary(nameOf(held.data))
-        return update(viewer, held, {
+      change("revise", viewer, id, because, (current, audited) => {
+        const next = { ...audited(confidenceIn(current)), ...Payload.definedFields(data) }
+        const isCalledBySelf = current.record.summary === deriveSummary(nameOf(current.data))
+        return update(viewer, current, {
           data: next,
           summary: isCalledBySelf ? deriveSummary(nameOf(next)) || undefined : undefined
         })
@@ -242,13 +242,14 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     supersede: (viewer, id, by, because) =>
       by.id === id
         ? invalid("supersede", "by.id: nothing supersedes itself")
-        : change("supersede", viewer, id, because, (held, audited, now) =>
+        : change("supersede", viewer, id, because, (current, audited, now) =>
           Effect.gen(function*() {
-            const { record } = held
+            const { record } = current
             const next = by.id ?? stableId(JSON.stringify(["supersedes", id, record.revision]))
             const draft = toDraft(by)
             const links = [...(by.links ?? []), { to: id, type: "supersedes", weight: 1 }]
-            const patch = { invalidAt: now, supersededBy: next, data: yield* beliefs.encode(audited(surenessOf(held))) }
+            const old = yield* beliefs.encode(audited(confidenceIn(current)))
+            const patch = { invalidAt: now, supersededBy: next, data: old }
             const data = yield* beliefs.encode(draft.data)
             yield* store.apply(viewer, [
               { _tag: "Update", id, patch, ifRevision: record.revision },
@@ -257,8 +258,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             return yield* require("supersede", viewer, next)
           })),
     reinforce: (viewer, id, by, because) =>
-      move("reinforce", viewer, id, by, because, (confidence) => confidence + by * (1 - confidence)),
-    weaken: (viewer, id, by, because) => move("weaken", viewer, id, by, because, (confidence) => confidence * (1 - by)),
+      adjust("reinforce", viewer, id, by, because, (confidence) => confidence + by * (1 - confidence)),
+    weaken: (viewer, id, by, because) => adjust("weaken", viewer, id, by, because, (old) => old * (1 - by)),
     history: (viewer, id) => Effect.withSpan(beliefs.history(viewer, id), "BeliefMemory.history"),
     audit: (viewer, id) =>
       Effect.map(require("audit", viewer, id), ({ data }) => data.audit ?? []).pipe(
@@ -267,7 +268,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     applyHindsight: Effect.fn("BeliefMemory.applyHindsight")(
       function*(viewer: Viewer.Any, hindsight: DraftOf<Omit<Hindsight, Mark>>, by = 0.5) {
         yield* check("applyHindsight", Step, { by })
-        yield* check("applyHindsight", Told, { body: hindsight.body, data: hindsight.data })
+        yield* check("applyHindsight", Outcome, { body: hindsight.body, data: hindsight.data })
         const { actual, corrected: ids, expected, lessons } = hindsight.data
         const corrected = new Set(ids)
         const id = hindsight.id ?? (yield* ulid)
@@ -279,17 +280,17 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         if (known !== undefined) {
           const isSame = known.kind === hindsights.kind.name && canonicalJson(known.data) === canonicalJson(data)
           if (!isSame) return yield* invalid("applyHindsight", "id: another record has it")
-          const held = yield* Effect.forEach(corrected, (id) => beliefs.get(viewer, id))
-          return { hindsight: yield* hindsights.decode(known), corrected: held.flatMap(Option.toArray) }
+          const current = yield* Effect.forEach(corrected, (id) => beliefs.get(viewer, id))
+          return { hindsight: yield* hindsights.decode(known), corrected: current.flatMap(Option.toArray) }
         }
         const now = yield* Clock.currentTimeMillis
         const corrections = yield* Effect.forEach(corrected, (belief) =>
           Effect.gen(function*() {
-            const held = yield* requireHeld("applyHindsight", viewer, belief, now)
-            const confidence = surenessOf(held) * (1 - by)
+            const current = yield* requireOpen("applyHindsight", viewer, belief, now)
+            const confidence = confidenceIn(current) * (1 - by)
             const change = { action: "correct", at: now, confidence, reason: "hindsight", evidence: [id] } as const
-            const data = yield* beliefs.encode({ ...audited(held, change), sourceType: "hindsight" })
-            const ifRevision = held.record.revision
+            const data = yield* beliefs.encode({ ...audited(current, change), sourceType: "hindsight" })
+            const ifRevision = current.record.revision
             return { _tag: "Update", id: belief, patch: { confidence, data }, ifRevision } as const
           }))
         const draft = { ...hindsight, id, kind: hindsights.kind.name, body, data }
@@ -355,10 +356,10 @@ const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
   data: { ...belief.data, audit: undefined }
 })
 
-const surenessOf = ({ record }: Typed<Belief>): number => record.confidence ?? Payload.confidenceOf.medium
+const confidenceIn = ({ record }: Typed<Belief>): number => record.confidence ?? Payload.confidenceOf.medium
 
 const orders = {
-  confidence: surenessOf,
+  confidence: confidenceIn,
   createdAt: ({ record }: Typed<Belief>) => record.createdAt,
   updatedAt: ({ record }: Typed<Belief>) => recencyOf(record)
 }
@@ -382,7 +383,7 @@ const statisticsOf = (all: ReadonlyArray<Typed<Belief>>, now: number) => {
   const bySource = { observation: 0, inference: 0, external: 0, user_input: 0, hindsight: 0, prior: 0 }
   let [active, superseded, updates] = [0, 0, 0]
   for (const belief of all) {
-    byConfidence[Payload.levelOf(surenessOf(belief))]++
+    byConfidence[Payload.levelOf(confidenceIn(belief))]++
     bySource[belief.data.sourceType]++
     if (!isClosed(belief.record, now)) active++
     if (isSuperseded(belief.record, now)) superseded++

@@ -41,14 +41,14 @@ export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 /** The queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
-/** Limit of one of the searches of `beforeTurn`, which are called legs: 0..1,000; 0 switches the leg off. */
-const LegLimit = Schema.Int.pipe(Schema.between(0, 1_000))
+/** Limit of one of the queries of `beforeTurn`: 0..1,000; 0 switches the query off. */
+const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
 /** The limits of `beforeTurn`. Defaults: 5 episodes, 3 found by meaning, 3 reflections, of any importance. */
 export const RecallLimits = Schema.Struct({
-  episodicLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 5 })),
-  semanticLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 3 })),
-  reflectionLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 3 })),
+  episodicLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 5 })),
+  semanticLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 3 })),
+  reflectionLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 3 })),
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
@@ -68,7 +68,7 @@ export interface Recalled {
   readonly reflections: ReadonlyArray<Typed<Reflection>>
   /** The memories as text for a model, escaped, in four sections; `""` if there are none. */
   readonly block: string
-  /** Failures of searches; `leg` is the name of the failed one. The results of the searches that succeeded are in the other fields. */
+  /** Failures of queries; `leg` is the name of the failed one. The results of the queries that succeeded are in the other fields. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -291,7 +291,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Runs the searches ("legs") that are on. Reports a search that fails, except with `unsupported`; fails if all of them fail. */
+/** Runs the queries that are on. Reports a query that fails, except with `unsupported`; fails if all of them fail. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
@@ -306,33 +306,33 @@ const recall = (
       semantic: semanticLimit > 0,
       reflections: reflectionLimit > 0
     }
-    const leg = <A>(name: keyof typeof isOn, ask: Io<A>, none: A) =>
+    const runQuery = <A>(name: keyof typeof isOn, ask: Io<A>, none: A) =>
       Effect.either(isOn[name] ? ask : Effect.succeed(none))
-    const asked = { limit: episodicLimit, minImportance }
+    const limits = { limit: episodicLimit, minImportance }
     const topK = Math.min(1_000, semanticLimit + episodicLimit)
-    const meant = source.semantic(viewer, stripMetaTags(content), { topK, minImportance, type: types })
-    const legs = yield* Effect.all({
-      conversation: leg("conversation", source.episodes(viewer, { ...asked, type: Source.talk }), []),
-      events: leg("events", source.episodes(viewer, { ...asked, events: true, type: events }), []),
-      semantic: leg("semantic", meant, { found: [], failures: [] }),
-      reflections: leg("reflections", source.reflections(viewer, reflectionLimit), [])
+    const semanticQuery = source.semantic(viewer, stripMetaTags(content), { topK, minImportance, type: types })
+    const answers = yield* Effect.all({
+      conversation: runQuery("conversation", source.episodes(viewer, { ...limits, type: Source.talk }), []),
+      events: runQuery("events", source.episodes(viewer, { ...limits, events: true, type: events }), []),
+      semantic: runQuery("semantic", semanticQuery, { found: [], failures: [] }),
+      reflections: runQuery("reflections", source.reflections(viewer, reflectionLimit), [])
     }, { concurrency: "unbounded" })
 
-    const failures = Object.entries<Either.Either<unknown, MemoryError.MemoryError>>(legs).flatMap(([leg, result]) =>
+    const failures = Object.entries<Either.Either<unknown, MemoryError.MemoryError>>(answers).flatMap(([leg, result]) =>
       Either.isLeft(result) ? [{ leg, error: result.left }] : []
     )
     const [first] = failures
     if (first && failures.length === Object.values(isOn).filter(Boolean).length) return yield* first.error
 
     const { found, failures: within } = Either.getOrElse(
-      legs.semantic,
+      answers.semantic,
       (): Source.Semantic => ({ found: [], failures: [] })
     )
-    const episodic = shared(episodicLimit, orNone(legs.conversation), orNone(legs.events))
+    const episodic = shared(episodicLimit, orNone(answers.conversation), orNone(answers.events))
     const recalled = {
       episodic,
-      semantic: apart(found, episodic).slice(0, semanticLimit),
-      reflections: orNone(legs.reflections)
+      semantic: withoutRepeats(found, episodic).slice(0, semanticLimit),
+      reflections: orNone(answers.reflections)
     }
     return {
       ...recalled,
@@ -342,8 +342,8 @@ const recall = (
     } satisfies Recalled
   })
 
-const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
-  Either.getOrElse(leg, (): ReadonlyArray<A> => [])
+const orNone = <A>(answer: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
+  Either.getOrElse(answer, (): ReadonlyArray<A> => [])
 
 /** Merges chat messages and events, newest first. Each of the two may fill half of the limit, and more if the other leaves room. */
 const shared = (
@@ -351,12 +351,12 @@ const shared = (
   talk: ReadonlyArray<Typed<Episode>>,
   events: ReadonlyArray<Typed<Episode>>
 ): ReadonlyArray<Typed<Episode>> => {
-  const said = talk.slice(0, Math.max(Math.ceil(limit / 2), limit - events.length))
-  return Source.newest([...said, ...events.slice(0, limit - said.length)], limit)
+  const messages = talk.slice(0, Math.max(Math.ceil(limit / 2), limit - events.length))
+  return Source.newest([...messages, ...events.slice(0, limit - messages.length)], limit)
 }
 
 /** Returns the found episodes that are not in `episodic`, and whose text nearly repeats none of them. */
-const apart = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
+const withoutRepeats = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 
 const isEvent = ({ data: { type = Source.talk } }: Typed<Episode>): boolean => type !== Source.talk

@@ -201,9 +201,9 @@ const unrelate = Effect.fn("GraphMemory.unrelate")(function*(graph: Graph, viewe
 const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
   Effect.gen(function*() {
     const { record: { links, revision } } = yield* requireEntity(graph, op, viewer, from)
-    const isIt = (link: typeof links[number]) => link.to === to && link.type === type
-    if (links.find(isIt)?.weight === weight) return false
-    const others = links.filter((link) => !isIt(link))
+    const isSame = (link: typeof links[number]) => link.to === to && link.type === type
+    if (links.find(isSame)?.weight === weight) return false
+    const others = links.filter((link) => !isSame(link))
     const next = weight === undefined ? others : [...others, { to, type, weight }]
     yield* graph.store.update(viewer, from, { links: next }, { ifRevision: revision })
     return true
@@ -224,7 +224,7 @@ const relationships = Effect.fn("GraphMemory.relationships")(
 const traverse = Effect.fn("GraphMemory.traverse")(
   function*(graph: Graph, viewer: Viewer.Any, from: MemoryId, options: Traversal) {
     const { limit = 100, maxDepth = 2, ...along } = yield* check("traverse", Traversal, options)
-    const all = yield* walk(graph, viewer, from, { ...along, maxDepth }, ({ length }) => length === limit)
+    const all = yield* breadthFirst(graph, viewer, from, { ...along, maxDepth }, ({ length }) => length === limit)
     return all.map((one): Visited => ({ ...one.found, path: pathTo(one) }))
   }
 )
@@ -251,8 +251,8 @@ const findPath = Effect.fn("GraphMemory.findPath")(
     if (!(yield* isEntity(graph, viewer, to))) return Option.none()
     if (from === to) return Option.some([])
     let visits = 0
-    const isEnough = (all: ReadonlyArray<Walked>) => ++visits > maxVisits || all.at(-1)?.id === to
-    const all = yield* walk(graph, viewer, from, { ...along, maxDepth }, isEnough)
+    const isEnough = (all: ReadonlyArray<PathNode>) => ++visits > maxVisits || all.at(-1)?.id === to
+    const all = yield* breadthFirst(graph, viewer, from, { ...along, maxDepth }, isEnough)
     const last = all.at(-1)
     if (last?.id === to) return Option.some(pathTo(last))
     if (visits <= maxVisits) return Option.none()
@@ -265,17 +265,17 @@ const search = Effect.fn("GraphMemory.search")(
   function*(graph: Graph, viewer: Viewer.Any, query: Parameters<Service["search"]>[1], options: Traversal) {
     const { limit = 100, maxDepth = 2, ...along } = yield* check("search", Traversal, options)
     const { hits } = yield* graph.store.search(viewer, query)
-    const { graph: lends = 1 } = query.weights ?? {}
-    const reached = yield* spread(graph, viewer, {
+    const { graph: graphWeight = 1 } = query.weights ?? {}
+    const reached = yield* spreadActivation(graph, viewer, {
       hits,
       along,
       hops: maxDepth,
-      share: lends / (1 + lends),
+      share: graphWeight / (1 + graphWeight),
       width: limit
     })
-    const isMeant = matches(query, yield* Clock.currentTimeMillis)
+    const passes = matches(query, yield* Clock.currentTimeMillis)
     return reached
-      .filter(({ path, record, score }) => path.length === 0 || (score >= (query.minScore ?? 0) && isMeant(record)))
+      .filter(({ path, record, score }) => path.length === 0 || (score >= (query.minScore ?? 0) && passes(record)))
       .slice(0, query.limit ?? 20)
   }
 )
@@ -321,32 +321,32 @@ const stepsFrom = (
       .sort((a, b) => b.relationship.weight - a.relationship.weight)
   })
 
-interface Walked {
+interface PathNode {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
   /** The entity before this one on the path; `undefined` for the first entity after the start. */
-  readonly before: Walked | undefined
-  readonly by: Relationship
+  readonly previous: PathNode | undefined
+  readonly via: Relationship
   /** Distance from the start in relationships, at least 1. */
   readonly depth: number
 }
 
-const pathTo = (end: Walked): Path => {
+const pathTo = (end: PathNode): Path => {
   const path: Array<Relationship> = []
-  for (let one: Walked | undefined = end; one !== undefined; one = one.before) path.push(one.by)
+  for (let one: PathNode | undefined = end; one !== undefined; one = one.previous) path.push(one.via)
   return path.reverse()
 }
 
 /** Finds entities breadth first, each by a shortest path. After every visited record, entity or not, stops if `isEnough` returns true. */
-const walk = (
+const breadthFirst = (
   graph: Graph,
   viewer: Viewer.Any,
   from: MemoryId,
   { maxDepth, ...along }: Along & { readonly maxDepth: number },
-  isEnough: (found: ReadonlyArray<Walked>) => boolean
-): Io<ReadonlyArray<Walked>> =>
+  isEnough: (found: ReadonlyArray<PathNode>) => boolean
+): Io<ReadonlyArray<PathNode>> =>
   Effect.gen(function*() {
-    const all: Array<Walked> = []
+    const all: Array<PathNode> = []
     if (!(yield* isEntity(graph, viewer, from))) return all
     const [paced, seen] = [EventLoop.pacer(), new Set([from])]
     for (let at = -1; at < all.length; at++) {
@@ -358,7 +358,7 @@ const walk = (
         seen.add(end)
         const found = yield* graph.entities.get(viewer, end)
         if (Option.isSome(found)) {
-          all.push({ id: end, found: found.value, before, by: relationship, depth: depth + 1 })
+          all.push({ id: end, found: found.value, previous: before, via: relationship, depth: depth + 1 })
         }
         yield* paced(256)
         if (isEnough(all)) return all
@@ -368,7 +368,7 @@ const walk = (
   })
 
 /** Scores the records that links connect to hits: score of the neighbour × `share` × weight of the link. Best first, then newest. */
-const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
+const spreadActivation = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
@@ -384,9 +384,9 @@ const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, wi
       const next = new Map<MemoryId, Omit<Reached, "record">>()
       for (const { path, record, score } of edge.slice(0, width)) {
         for (const { end, relationship } of yield* stepsFrom(graph, viewer, record.id, along)) {
-          const lent = score * relationship.weight * share
-          if (lent > (best.get(end)?.score ?? 0) && lent > (next.get(end)?.score ?? 0)) {
-            next.set(end, { score: lent, path: [...path, relationship] })
+          const passedOn = score * relationship.weight * share
+          if (passedOn > (best.get(end)?.score ?? 0) && passedOn > (next.get(end)?.score ?? 0)) {
+            next.set(end, { score: passedOn, path: [...path, relationship] })
           }
         }
       }

@@ -113,13 +113,13 @@ const Scoped = Schema.Struct({ scope: MemoryScope })
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const learnings = yield* typed(MemoryKind.learning)
-  const running = new Map<string, { kept: ReadonlyArray<KeptLearning>; count: number }>()
+  const running = new Map<string, { retained: ReadonlyArray<RetainedLearning>; count: number }>()
 
   /** Shares the list of a session's stored learnings among all running sessions of one id, until the last of these ends. */
-  const keeping = (key: string, kept: ReadonlyArray<KeptLearning>) =>
+  const openSession = (key: string, retained: ReadonlyArray<RetainedLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
-        const session = running.get(key) ?? { kept, count: 0 }
+        const session = running.get(key) ?? { retained, count: 0 }
         running.set(key, session)
         session.count++
         return session
@@ -128,8 +128,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     )
 
   /** Returns all learnings of the sessions that the viewer sees, newest first. */
-  const learnt = (viewer: Viewer.Any) => {
-    const { filter, reader } = reading(viewer)
+  const learningsOf = (viewer: Viewer.Any) => {
+    const { filter, reader } = sessionReader(viewer)
     return Effect.map(
       Stream.runCollect(store.stream(reader, { ...filter, kinds: [learnings.kind.name], limit: 1_000 })),
       (all): ReadonlyArray<MemoryRecord> => Array.from(all)
@@ -137,7 +137,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 
   const recent = (viewer: Viewer.Any, type: Learning["type"], limit: number) => {
-    const { filter, reader } = reading(viewer)
+    const { filter, reader } = sessionReader(viewer)
     return learnings.list(reader, { where: { ...filter.where, "data.type": { eq: type } }, limit })
   }
 
@@ -150,30 +150,30 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       }
       const startedAt = yield* Clock.currentTimeMillis
       const own = Viewer.narrowed(viewer, { sessionId })
-      const { reader } = reading(viewer)
-      const known = yield* learnt(viewer)
-      const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
+      const { reader } = sessionReader(viewer)
+      const known = yield* learningsOf(viewer)
+      const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
       // a viewer without ids sees no earlier sessions, but earlier learnings of this session's id count towards the caps
-      const earlier = hasNoIds(viewer) ? yield* learnt(own) : known
-      const session = yield* keeping(
+      const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
+      const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
         earlier.filter((record) => key(record.scope) === key(scope)).reverse()
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
-      const isOver = yield* Ref.make(false)
+      const hasEnded = yield* Ref.make(false)
       // the recordings of a session and its end run one at a time
-      const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
-      yield* Effect.addFinalizer(() => Ref.set(isOver, true))
+      const exclusively = (yield* Effect.makeSemaphore(1)).withPermits(1)
+      yield* Effect.addFinalizer(() => Ref.set(hasEnded, true))
 
       const record = (text: string, data: Learning, confidence?: number) =>
-        alone(recorded(text, data, confidence)).pipe(
+        exclusively(recorded(text, data, confidence)).pipe(
           Effect.uninterruptible,
           Effect.withSpan("SessionMemory.record", { attributes: { type: data.type } })
         )
       const recorded = (text: string, data: Learning, confidence?: number) =>
         Effect.gen(function*() {
           const op = `record_${data.type}`
-          if (yield* Ref.get(isOver)) {
+          if (yield* Ref.get(hasEnded)) {
             return yield* MemoryError.make("unsupported", { op, message: "the session has ended" })
           }
           const { context, filePattern, issue, solution } = data
@@ -186,9 +186,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             confidence,
             summary: rest.length === 0 ? undefined : deriveSummary(text)
           })
-          const [gone, kept] = capped([...session.kept, { id: made.record.id, type: data.type }], data.type)
-          session.kept = kept
-          yield* store.forget(own, gone)
+          const [evicted, retained] = capped([...session.retained, { id: made.record.id, type: data.type }], data.type)
+          session.retained = retained
+          yield* store.forget(own, evicted)
           return made
         })
 
@@ -201,10 +201,10 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           record(approach, { type: "task", context, issue, challenges, durationMs }),
         recordError: (error, solution, { filePattern } = {}) => record(error, { type: "error", solution, filePattern }),
         end: (summary) =>
-          alone(Effect.gen(function*() {
+          exclusively(Effect.gen(function*() {
             const durationMs = Math.max(0, (yield* Clock.currentTimeMillis) - startedAt) // the clock may have been set back
             const made = yield* recorded(summary, { type: "summary", durationMs })
-            yield* Ref.set(isOver, true)
+            yield* Ref.set(hasEnded, true)
             return made
           })).pipe(Effect.uninterruptible, Effect.withSpan("SessionMemory.end"))
       } satisfies Session
@@ -213,7 +213,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   return {
     start,
     search: (viewer, text, limit = 10) => {
-      const { filter, reader } = reading(viewer)
+      const { filter, reader } = sessionReader(viewer)
       return Effect.withSpan(learnings.search(reader, { ...filter, text, limit }), "SessionMemory.search")
     },
     getRecentErrorSolutions: (viewer, limit = 10) =>
@@ -230,7 +230,9 @@ export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effec
  * Returns a viewer and a filter that read exactly the sessions of the viewer's scope, and nothing of other narrower scopes. For a viewer
  * without ids, with another reach than `exact`, or `System`, returns that viewer and no condition.
  */
-const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
+const sessionReader = (
+  viewer: Viewer.Any
+): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
   if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || hasNoIds(viewer)) return { reader: viewer, filter: {} }
   const ids = Viewer.idsOf(viewer)
   return {
@@ -244,7 +246,7 @@ const hasNoIds = (viewer: Viewer.Any): boolean => Viewer.scopeOf(viewer) === Glo
 const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
 
 /** Selects the learnings for `loaded`. The records must be ordered newest first. */
-const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+const mostConfident = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   const last = new Set(Array.from(new Set(records.map(sessionOf))).slice(0, 10))
   return records
     .filter((record) => (record.confidence ?? 0) >= 0.5 && last.has(sessionOf(record)))
@@ -252,16 +254,16 @@ const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecor
     .slice(0, 20)
 }
 
-interface KeptLearning {
+interface RetainedLearning {
   readonly id: MemoryId
   readonly type: unknown
 }
 
 /** Splits learnings, oldest first, into the ids of those beyond the cap of a type, and the learnings that stay. */
 const capped = (
-  all: ReadonlyArray<KeptLearning>,
+  all: ReadonlyArray<RetainedLearning>,
   type: Learning["type"]
-): [ReadonlyArray<MemoryId>, ReadonlyArray<KeptLearning>] => {
-  const gone = all.filter((one) => one.type === type).slice(0, -caps[type]).map(({ id }) => id)
-  return [gone, gone.length === 0 ? all : all.filter(({ id }) => !gone.includes(id))]
+): [ReadonlyArray<MemoryId>, ReadonlyArray<RetainedLearning>] => {
+  const evicted = all.filter((one) => one.type === type).slice(0, -caps[type]).map(({ id }) => id)
+  return [evicted, evicted.length === 0 ? all : all.filter(({ id }) => !evicted.includes(id))]
 }

@@ -73,9 +73,9 @@ type Where = NonNullable<MemoryFilter["where"]>
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const episodes = yield* typed({ ...MemoryKind.episodic, schema: TaskEpisode })
 
-  const query = (op: string, viewer: Viewer.Any, asked: EpisodeQuery, outcome: Where[string] | undefined) =>
+  const query = (op: string, viewer: Viewer.Any, episodeQuery: EpisodeQuery, outcome: Where[string] | undefined) =>
     Effect.gen(function*() {
-      const { limit = 20, since, taskId, taskType, until } = yield* check(op, EpisodeQuery, asked)
+      const { limit = 20, since, taskId, taskType, until } = yield* check(op, EpisodeQuery, episodeQuery)
       const where: Where = {
         ...isTask,
         ...(taskId !== undefined && { "data.task.taskId": { eq: taskId } }),
@@ -94,12 +94,16 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         ...withNameAsSummary(episode.data.task.action, episode),
         importance: episode.importance ?? importanceOf[episode.data.task.outcome === "failure" ? "high" : "medium"]
       }).pipe(Effect.withSpan("TaskMemory.recordEpisode")),
-    queryEpisodes: (viewer, asked) =>
+    queryEpisodes: (viewer, episodeQuery) =>
       query(
         "queryEpisodes",
         viewer,
-        asked,
-        asked.success === undefined ? undefined : asked.success ? { eq: "success" } : { in: ["failure", "partial"] }
+        episodeQuery,
+        episodeQuery.success === undefined
+          ? undefined
+          : episodeQuery.success
+          ? { eq: "success" }
+          : { in: ["failure", "partial"] }
       ),
     getSimilarEpisodes: (viewer, task, limit) =>
       episodes.search(viewer, { text: task, where: isTask, limit }).pipe(

@@ -26,9 +26,9 @@ export const make = (
   { compounds = true, query = "wide", stem = true, stopwords = "short" }: Options = {}
 ): Service => {
   const index = Tokenizer.make({ stem, stopwords, compounds, characters: compounds })
-  const asked = (stopwords: Tokenizer.Options["stopwords"]) =>
+  const withStopwords = (stopwords: Tokenizer.Options["stopwords"]) =>
     Tokenizer.make({ stem, stopwords, compounds, characters: compounds && "capitals" })
-  return { index, query: Tokenizer.orElse(asked(query), Tokenizer.orElse(asked(stopwords), index)) }
+  return { index, query: Tokenizer.orElse(withStopwords(query), Tokenizer.orElse(withStopwords(stopwords), index)) }
 }
 
 /**

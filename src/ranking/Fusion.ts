@@ -1,15 +1,14 @@
 /**
- * Combines several rankings of the same ids into one. A ranking to combine is called a leg. `byScore` is for rankings in which
- * `score / best` shows how good a hit is:
+ * Combines several rankings of the same ids into one. `byScore` is for rankings in which `score / best` shows how good a hit is:
  *
  * ```text
- * score = Σ legs  weight · score / best  ÷  Σ legs weight        both sums without the legs that have no hits
+ * score = Σ lists  weight · score / best  ÷  Σ lists weight        both sums without the lists that have no hits
  * ```
  *
  * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for rankings whose scores cannot be compared in this way:
  *
  * ```text
- * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60
+ * score(id) = Σ lists  weight / (k + rank)  ÷  Σ lists  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
  * `reciprocalRank` uses ranks only. Hits of a ranking that have equal scores also have equal ranks, the rank of the first of them
@@ -27,8 +26,8 @@
  */
 import type { Scored } from "./Bm25.ts"
 
-/** A ranking to combine with others. */
-export interface Leg<out Id> {
+/** A ranking to combine with others: a list of hits, best first. */
+export interface RankedList<out Id> {
   readonly name: string
   /** Hits, best first, without repeated ids. */
   readonly hits: ReadonlyArray<Scored<Id>>
@@ -41,19 +40,19 @@ export interface Leg<out Id> {
  * of an id that is not among its hits, so a ranking without hits lowers all scores: do not pass one whose search failed. Equal scores are
  * ordered by where their ids occur first, ranking by ranking.
  */
-export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
+export const reciprocalRank = <Id>(lists: ReadonlyArray<RankedList<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()
-  let most = 0
-  for (const { hits, weight = 1 } of legs) {
+  let maxSum = 0
+  for (const { hits, weight = 1 } of lists) {
     if (!(weight > 0)) continue
-    most += weight / (k + 1)
+    maxSum += weight / (k + 1)
     let rank = 1
-    hits.forEach(({ id, score }, place) => {
-      if (place > 0 && score !== hits[place - 1]!.score) rank = place + 1
+    hits.forEach(({ id, score }, index) => {
+      if (index > 0 && score !== hits[index - 1]!.score) rank = index + 1
       sums.set(id, (sums.get(id) ?? 0) + weight / (k + rank))
     })
   }
-  return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
+  return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / maxSum) })).sort((a, b) => b.score - a.score)
 }
 
 /** The contribution of one ranking to the score that `byScore` computes for a hit. */
@@ -69,12 +68,12 @@ export interface Share {
 /** Combines the scores of one hit in several rankings: 0..1; 1 for a hit that is the best of every ranking. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
-  let most = 0
+  let totalWeight = 0
   for (const share of shares) {
-    if (share.best > 0) most += share.weight
+    if (share.best > 0) totalWeight += share.weight
     sum += partOf(share)
   }
-  return most === 0 ? 0 : Math.min(1, sum / most)
+  return totalWeight === 0 ? 0 : Math.min(1, sum / totalWeight)
 }
 
 /** Returns the summand of one ranking in the formula of `byScore`: 0..`weight`. */

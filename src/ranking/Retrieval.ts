@@ -3,8 +3,8 @@
  * words and by vectors, and returns a `Fact` for each match: the columns from which the match is scored. The bodies of records are read
  * last, and only those of the hits that are returned.
  *
- * A record is visible if the viewer may see it and it has not expired (`Viewer.Sight`). Statistics, such as document frequencies, are
- * computed over all visible records, also over those that the filter excludes. A limit counts only records that pass the filter.
+ * A record is visible if the viewer may see it and it has not expired (`Viewer.AccessFilter`). Statistics, such as document frequencies,
+ * are computed over all visible records, also over those that the filter excludes. A limit counts only records that pass the filter.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -18,7 +18,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
 /** A filter for the visible records. The source applies all of it: in a query of its database, or by calling `passes` for each record. */
-export interface Asked {
+export interface CompiledFilter {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
   /** Time in epoch ms at which a record must be valid if the filter has no `asOf`. Default: validity is not checked. */
   readonly at?: number | undefined
@@ -86,7 +86,7 @@ export interface Question {
    * Ids of records to score and to return whatever their rank and score, if they are visible and pass the filter: the hits of a search by
    * vector, or the record of which `whyNot` explains why a search did not return it.
    */
-  readonly also: ReadonlyArray<MemoryId>
+  readonly includeIds: ReadonlyArray<MemoryId>
 }
 
 /** The weights of a score that is a weighted mean of factors, each 0..1 (`Scorer`). The weights add up to 1. */
@@ -107,7 +107,7 @@ export interface Shares {
 export interface Candidate {
   readonly fact: Fact
   /**
-   * Score by the ranker, or by BM25 if there is no ranker. 0 for a record requested by `also` that neither matches nor belongs to the
+   * Score by the ranker, or by BM25 if there is no ranker. 0 for a record requested by `includeIds` that neither matches nor belongs to the
    * conversation of a match.
    */
   readonly lexical: number
@@ -133,9 +133,9 @@ export interface Matches {
   /** Whether the query names the speaker of a visible record. Default false. */
   readonly isNamed?: boolean | undefined
   /**
-   * The `depth` best matches by final score; of equal scores, the newest first, then by id. The records of `also` that are not among them
-   * follow, in the order of `also`. Without `score`, matches are ordered by lexical score, not by relevance, because two different lexical
-   * scores can be rounded to the same relevance.
+   * The `depth` best matches by final score; of equal scores, the newest first, then by id. The records of `includeIds` that are not among
+   * them follow, in the order of `includeIds`. Without `score`, matches are ordered by lexical score, not by relevance, because two
+   * different lexical scores can be rounded to the same relevance.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
@@ -170,12 +170,16 @@ export interface Position {
 export interface Retrieval {
   /** Returns up to `limit` records that come after a position and pass the filter. May read rows that the filter excludes. */
   readonly page: (
-    sight: Viewer.Sight,
-    asked: Asked,
+    access: Viewer.AccessFilter,
+    compiled: CompiledFilter,
     after: Position | undefined,
     limit: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  readonly match: (sight: Viewer.Sight, asked: Asked, question: Question) => Effect.Effect<Matches, MemoryError>
+  readonly match: (
+    access: Viewer.AccessFilter,
+    compiled: CompiledFilter,
+    question: Question
+  ) => Effect.Effect<Matches, MemoryError>
   /** Reads rows by id, including tombstones: the rows of forgotten records. */
   readonly read: (
     tenant: string,
@@ -186,8 +190,8 @@ export interface Retrieval {
   >
   readonly vectors?: {
     readonly near: (
-      sight: Viewer.Sight,
-      asked: Asked,
+      access: Viewer.AccessFilter,
+      compiled: CompiledFilter,
       model: string,
       vector: Float32Array,
       depth: number
@@ -218,8 +222,8 @@ export const makeCursor = (
   filter: MemoryFilter,
   { id, recency }: Position
 ): Cursor => {
-  const place = `${recency.toString(36)}-${id}`
-  return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
+  const position = `${recency.toString(36)}-${id}`
+  return FilterCursor.make(`${position}-${seal(viewer, filter, position)}`)
 }
 
 /** Parses a cursor. `undefined` if it is malformed, or was made for another viewer or filter; only the filter's `limit` may differ. */
@@ -233,10 +237,10 @@ export const readCursor = (
   return { recency: Number.parseInt(recency, 36), id: MemoryId.make(id) }
 }
 
-const seal = (viewer: Viewer.Any, filter: MemoryFilter, place: string): string => {
+const seal = (viewer: Viewer.Any, filter: MemoryFilter, position: string): string => {
   const who = Viewer.isSystem(viewer)
     ? "System"
     : [viewer.reach, ...fields.map((field) => viewer[field]?.normalize("NFC") ?? null)]
   const clauses = { ...filter, after: undefined, limit: undefined }
-  return sha256(canonicalJson([Viewer.tenantOf(viewer), who, clauses, place])).slice(0, 32)
+  return sha256(canonicalJson([Viewer.tenantOf(viewer), who, clauses, position])).slice(0, 32)
 }

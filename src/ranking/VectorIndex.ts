@@ -179,8 +179,8 @@ const cosineOf = (product: number, aa: number, bb: number): number =>
 /** Scales a vector so that its largest absolute component is 1. Returns `undefined` if the vector is all zeros or not finite. */
 const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
   const numbers = Array.from(vector)
-  const most = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
-  return most > 0 && most < Infinity ? numbers.map((number) => number / most) : undefined
+  const largest = numbers.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
+  return largest > 0 && largest < Infinity ? numbers.map((number) => number / largest) : undefined
 }
 
 /** Returns the dot product. It is computed as four independent sums, which the processor can add in parallel. */
@@ -199,8 +199,10 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
 
 /** Converts a vector to 32-bit floats. Numbers too large or too small for these are scaled, which does not change cosines. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
-  const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
-  return Float32Array.from(most === 0 || (most > 1e-30 && most < 1e30) ? vector : vector.map((number) => number / most))
+  const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
+  return Float32Array.from(
+    largest === 0 || (largest > 1e-30 && largest < 1e30) ? vector : vector.map((number) => number / largest)
+  )
 }
 
 /* Vectors are stored by model and by hash of the text. So an edited text has no vector, and two models' vectors are never compared. */

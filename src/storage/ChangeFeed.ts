@@ -34,12 +34,12 @@ export interface ChangeFeed {
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /**
-   * Streams the events of a tenant, each converted by `heard`. An event for which `heard` returns `undefined` is skipped, and takes no room
-   * in the buffer.
+   * Streams the events of a tenant, each converted by `convert`. An event for which `convert` returns `undefined` is skipped, and takes no
+   * room in the buffer.
    */
   readonly stream: Engine.Engine["changes"]
   /** Whether any stream is subscribed. */
-  readonly isHeard: () => boolean
+  readonly hasSubscribers: () => boolean
 }
 
 /** Number of unread changes that a stream buffers; a stream with more fails. Read when the stream starts. Default 65,536. */
@@ -66,7 +66,7 @@ export const make = (): ChangeFeed => {
   }
   const stream: ChangeFeed["stream"] = <A>(
     tenant: string,
-    heard: (event: Engine.Event, now: number) => A | undefined
+    convert: (event: Engine.Event, now: number) => A | undefined
   ) =>
     Stream.unwrapScoped(Effect.gen(function*() {
       const capacity = yield* ChangeFeedCapacity
@@ -74,7 +74,7 @@ export const make = (): ChangeFeed => {
       const listener: Listener = {
         tenant,
         hear: (event, now) => {
-          const change = heard(event, now)
+          const change = convert(event, now)
           return change === undefined || mailbox.unsafeOffer(change)
         },
         fail: () => void mailbox.unsafeDone(Exit.fail(behind))
@@ -87,7 +87,7 @@ export const make = (): ChangeFeed => {
     }))
 
   return {
-    isHeard: () => listeners.size > 0,
+    hasSubscribers: () => listeners.size > 0,
     unsafePublish,
     publish: (tenant, events) =>
       listeners.size === 0 || events.length === 0

@@ -22,14 +22,14 @@ import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import {
-  asked,
+  compiledFilter,
   contentOf,
-  everything,
+  fullAccess,
   idOf,
-  lackingOf,
   type Lineage,
   lineageOf,
   lineagesOf,
+  missingRevisions,
   newestOf,
   type ReadName,
   readRows,
@@ -222,7 +222,7 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
     const { from, to } = job
     const some = yield* Effect.forEach(
       [false, true],
-      (forgotten) => to.reader.page(everything(tenant), asked(forgotten), undefined, 1)
+      (forgotten) => to.reader.page(fullAccess(tenant), compiledFilter(forgotten), undefined, 1)
     )
     if (some.flat().length === 0) return
     yield* rowsOf(from, tenant, job.batch).pipe(
@@ -230,11 +230,11 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
       Stream.runForEach((rows) =>
         Effect.gen(function*() {
           const ids = (yield* Effect.forEach(rows, (row) => job.renamed(tenant, [row]))).map(idOf)
-          const there = yield* readRows(to, tenant, ids)
+          const existing = yield* readRows(to, tenant, ids)
           for (const [n, row] of Array.from(rows).entries()) {
-            const other = there.get(ids[n]!) // there is one id for each row
+            const other = existing.get(ids[n]!) // there is one id for each row
             const source = other && (yield* job.renamed(tenant, yield* lineageOf(from, tenant, row)))
-            if (source && other) yield* lackingOf(job, source, yield* lineageOf(to, tenant, other))
+            if (source && other) yield* missingRevisions(job, source, yield* lineageOf(to, tenant, other))
             count(job, [source ?? [row]])
           }
           yield* job.progress("check", tenant)
@@ -293,9 +293,9 @@ export const writeBatch = (
 const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
   Effect.gen(function*() {
     const { to } = job
-    const there = yield* readRows(to, tenant, lineages.map(idOf))
+    const existing = yield* readRows(to, tenant, lineages.map(idOf))
     const open = lineages.filter((lineage) => {
-      const row = there.get(idOf(lineage))
+      const row = existing.get(idOf(lineage))
       return row === undefined || contentOf(row) !== contentOf(newestOf(lineage))
     })
     if (open.length === 0) return 0
@@ -309,8 +309,8 @@ const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>
           for (const source of open) {
             const id = idOf(source)
             const row = rows.get(id)
-            const lacking = yield* lackingOf(job, source, row && toLineage(row, revisions.get(id) ?? []))
-            for (const stored of lacking) {
+            const missing = yield* missingRevisions(job, source, row && toLineage(row, revisions.get(id) ?? []))
+            for (const stored of missing) {
               writes.push({ id, next: job.entryOf(toRow(job, tenant, stored)) })
             }
           }
@@ -379,15 +379,15 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
       const newest = newestOf(source)
       for (const stored of job.hasHistory ? source : [newest]) {
         // the newest revision is compared with the target's current row, so that a later change of the target counts as a difference
-        const their = stored === newest ? row : known.get(stored.record.revision)
-        compare(job, "revisions", contentOf(stored), their && contentOf(their))
+        const inTarget = stored === newest ? row : known.get(stored.record.revision)
+        compare(job, "revisions", contentOf(stored), inTarget && contentOf(inTarget))
       }
     }
   })
 
 /** Adds one value of each side to the side's checksum; `undefined` stands for a value that the side lacks. */
-const compare = ({ tally }: Job, over: string, our: unknown, their: unknown): void => {
-  const [from, to] = [canonicalJson(our), canonicalJson(their)]
+const compare = ({ tally }: Job, over: string, sourceValue: unknown, targetValue: unknown): void => {
+  const [from, to] = [canonicalJson(sourceValue), canonicalJson(targetValue)]
   if (from !== to) tally.differing++
   tally.from.set(over, sha256(`${tally.from.get(over) ?? ""}${from}`))
   tally.to.set(over, sha256(`${tally.to.get(over) ?? ""}${to}`))

@@ -97,8 +97,10 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
           ),
           Effect.tap(() => Effect.sync(() => void (made += texts.length))),
           MemoryError.catchReason("model", (error) => {
-            const half = texts.length >> 1
-            if (half > 0) return Effect.zipRight(each(tenant, texts.slice(0, half)), each(tenant, texts.slice(half)))
+            const middle = texts.length >> 1
+            if (middle > 0) {
+              return Effect.zipRight(each(tenant, texts.slice(0, middle)), each(tenant, texts.slice(middle)))
+            }
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
@@ -106,7 +108,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
        * Embeds the tenant's pending texts in batches, skipping refused texts. Ends when the store returns no text that was not tried
        * before.
        */
-      const missingOf = (tenant: string) =>
+      const embedPending = (tenant: string) =>
         Effect.gen(function*() {
           const tried = new Set<string>()
           for (;;) {
@@ -118,7 +120,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
           }
         })
       return store.tenants.pipe(
-        Effect.flatMap(Effect.forEach(missingOf, { discard: true })),
+        Effect.flatMap(Effect.forEach(embedPending, { discard: true })),
         Effect.flatMap(() => made === 0 && refused[0] !== undefined ? refused[0] : Effect.succeed(made))
       )
     })
@@ -163,8 +165,8 @@ export const recall = (
 ): Effect.Effect<SearchResult, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { embedding: given, mode, text } = query
-    const asIs = text === undefined || given !== undefined || mode === "lexical"
-    if (asIs || (mode === undefined && !embedding.active)) return yield* search(query)
+    const needsNoEmbedding = text === undefined || given !== undefined || mode === "lexical"
+    if (needsNoEmbedding || (mode === undefined && !embedding.active)) return yield* search(query)
     const made = yield* Effect.either(embedding.query(text))
     if (made._tag === "Right") return yield* search({ ...query, embedding: made.right })
     if (mode === "vector") return yield* made.left

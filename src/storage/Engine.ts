@@ -140,7 +140,7 @@ interface Source {
   readonly changeFeed: ChangeFeed.ChangeFeed
   readonly tenantIndexes: Map<string, TenantIndex.TenantIndex>
   /** Tenants that may have vectors whose text was erased; `sweep` erases these vectors. */
-  readonly unswept: Set<string>
+  readonly tenantsWithOrphans: Set<string>
 }
 
 /** Makes an engine of `Primitives`, with the configured kinds and analyzer. `name` is used in its errors. */
@@ -160,7 +160,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     locks: makeTenantLocks(),
     changeFeed: ChangeFeed.make(),
     tenantIndexes: new Map(),
-    unswept: new Set()
+    tenantsWithOrphans: new Set()
   }
   const tenantIndexOf = (tenant: string) => tenantIndexForRead(source, tenant)
   return {
@@ -286,7 +286,7 @@ const attempt = <A>(
 const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: past }: Needs): Io<Found> =>
   Effect.gen(function*() {
     const tenantIndex = dedupeKeys.length > 0 ? yield* tenantIndexOf(source, tenant) : undefined
-    if (tenantIndex !== undefined) yield* tenantIndex.held
+    if (tenantIndex !== undefined) yield* tenantIndex.dedupePrepared
     const read = yield* source.primitives.read(tenant, ids)
     const rows = new Map(read.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
     const kept = yield* Effect.forEach(
@@ -294,8 +294,8 @@ const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: pa
       (id) => Effect.map(revisions(source, tenant, id, revisionsKept), (all) => [id, all] as const)
     )
     const now = yield* Clock.currentTimeMillis
-    const holders = dedupeKeys.map((key) => [key, tenantIndex?.holders(key, now, ids.length + 1) ?? []] as const)
-    return { now, rows, holders: new Map(holders), revisions: new Map(kept) }
+    const live = dedupeKeys.map((key) => [key, tenantIndex?.byDedupeKey(key, now, ids.length + 1) ?? []] as const)
+    return { now, rows, byDedupeKey: new Map(live), revisions: new Map(kept) }
   })
 
 const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<Write>, isQuiet: boolean) =>
@@ -307,7 +307,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
       const scope = rows.get(id)?.record.scope
       return next === undefined && !(scope && MemoryScope.isInternal(scope)) // rows that the library keeps for itself have no vectors
     })
-    if (orphansVectors) source.unswept.add(tenant)
+    if (orphansVectors) source.tenantsWithOrphans.add(tenant)
     yield* sweep(source, tenant)
     if (!isQuiet) yield* source.changeFeed.publish(tenant, ChangeFeed.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
@@ -325,7 +325,7 @@ const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<
 /** Erases the vectors of texts that no record of the tenant has. The caller must hold the tenant's lock. Cost: the tenant's vectors. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { primitives: { vectorBackend }, unswept } = source
+    const { primitives: { vectorBackend }, tenantsWithOrphans: unswept } = source
     if (vectorBackend === undefined || !unswept.has(tenant)) return Effect.void
     return tenantIndexOf(source, tenant).pipe(
       Effect.flatMap((tenantIndex) => tenantIndex.texts().prepared),
@@ -342,9 +342,9 @@ const prune = (source: Source): Io<void> =>
       if (size === 0) continue
       const tenantIndex = yield* tenantIndexForRead(source, tenant)
       const texts = yield* tenantIndex.texts().prepared
-      if (texts.isLittered(size)) source.unswept.add(tenant)
+      if (texts.hasManyOrphans(size)) source.tenantsWithOrphans.add(tenant)
     }
-    for (const tenant of Array.from(source.unswept)) {
+    for (const tenant of Array.from(source.tenantsWithOrphans)) {
       yield* exclusive(source, tenant, sweep(source, tenant))
     }
   })

@@ -281,36 +281,36 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
 /** Makes a function that chooses one of the records for the record `by`: one in the same scope first, then by path, then the newest. */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const places = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`placeOf`)
+  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`folderKey`)
   const put = (key: string, record: MemoryRecord) => {
-    const others = places.get(key)
+    const others = byScopeOrFolder.get(key)
     if (others) others.push(record)
-    else places.set(key, [record])
+    else byScopeOrFolder.set(key, [record])
   }
   for (const record of sorted) {
     const scope = MemoryScope.key(record.scope)
     put(scope, record)
     const folder = folderOf(record)
     if (folder !== undefined) {
-      put(placeOf(scope, folder), record)
-      put(placeOf("", folder), record)
+      put(folderKey(scope, folder), record)
+      put(folderKey("", folder), record)
     }
   }
   return (by) => {
     const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself, so `find` may skip one record
     const scope = MemoryScope.key(by.scope)
     const folder = folderOf(by)
-    const keys = [...(folder === undefined ? [] : [placeOf(scope, folder)]), scope]
+    const keys = [...(folder === undefined ? [] : [folderKey(scope, folder)]), scope]
     for (const key of keys) {
-      const found = places.get(key)?.find(isOther)
+      const found = byScopeOrFolder.get(key)?.find(isOther)
       if (found) return found.id
     }
-    const near = folder === undefined ? undefined : places.get(placeOf("", folder))?.find(isOther)
+    const near = folder === undefined ? undefined : byScopeOrFolder.get(folderKey("", folder))?.find(isOther)
     return (near ?? sorted.find(isOther))?.id
   }
 }
 
-const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path contains NUL
+const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path contains NUL
 
 /** Orders records by path, shortest first; records without a path come after, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {

@@ -185,26 +185,26 @@ export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** Finds the records with a dedupe key while a batch is being decided, as they are after the writes decided so far. */
-export interface Holders {
+export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
   /**
    * Returns the oldest live record with the key. Cached until one of the rows with the key changes. Cost otherwise: the rows with the key.
    */
-  readonly first: (key: string) => MemoryRecord | undefined
+  readonly oldest: (key: string) => MemoryRecord | undefined
 }
 
 /**
  * Makes the `Holders` of a batch from the rows that it has read. `rows` are the batch's rows by id with the changes so far; the caller
  * updates the map.
  */
-export const makeHolders = (
-  { holders, now, rows: found }: Found,
+export const makeDedupeLookup = (
+  { byDedupeKey, now, rows: found }: Found,
   rows: ReadonlyMap<MemoryId, Stored | undefined>
-): Holders => {
+): DedupeLookup => {
   const byKey = new Map<string, Set<Stored>>()
   const firsts = new Map<string, MemoryRecord | undefined>()
-  const changed: Holders["changed"] = (before, after) => {
+  const changed: DedupeLookup["changed"] = (before, after) => {
     if (before?.dedupeKey !== undefined) {
       byKey.get(before.dedupeKey)?.delete(before)
       firsts.delete(before.dedupeKey)
@@ -219,9 +219,9 @@ export const makeHolders = (
   for (const row of found.values()) changed(undefined, row)
   return {
     changed,
-    first(key) {
+    oldest(key) {
       if (firsts.has(key)) return firsts.get(key)
-      let first = holders.get(key)?.find(({ id }) => !rows.has(id))
+      let first = byDedupeKey.get(key)?.find(({ id }) => !rows.has(id))
       for (const row of byKey.get(key) ?? []) {
         if (isLive(row, now) && (first === undefined || byAge(row.record, first) < 0)) first = row.record
       }

@@ -9,10 +9,10 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import { includes, type Sight } from "../domain/Viewer.ts"
+import { type AccessFilter, includes } from "../domain/Viewer.ts"
 import { atOnce, LazyIndex, paced, type Steps } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
-import type { Asked, Position } from "../ranking/Retrieval.ts"
+import type { CompiledFilter, Position } from "../ranking/Retrieval.ts"
 import { Embeddings } from "../ranking/VectorIndex.ts"
 import { Texts } from "./internal/Compaction.ts"
 import type { Changed, Engine, Mark, Stored } from "./internal/EngineContract.ts"
@@ -56,10 +56,10 @@ export interface TenantIndex {
   readonly tombstones: () => ReadonlyArray<Stored>
   /** Returns the ids of rows set since a mark that this index returned. */
   readonly changed: (since: Mark | undefined) => Changed
-  /** Builds the table of dedupe keys that `holders` reads, with pauses. */
-  readonly held: Effect.Effect<void>
+  /** Builds the table of dedupe keys that `byDedupeKey` reads, with pauses. */
+  readonly dedupePrepared: Effect.Effect<void>
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: the records with the key. */
-  readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
+  readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
 /** Number of rows by scope (as `MemoryScope.key`) and kind. */
@@ -74,7 +74,7 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
 const remembered = 4_096
 
 /** An encoded search index that is restored when it is needed. */
-interface Kept {
+interface EncodedIndex {
   readonly bytes: Uint8Array
   /** Number of rows in the encoded index. */
   readonly size: number
@@ -84,7 +84,7 @@ interface Kept {
 }
 
 /** Ids of rows by dedupe key: a single id, or a set. */
-type Holders = Map<string, MemoryId | Set<MemoryId>>
+type DedupeIndex = Map<string, MemoryId | Set<MemoryId>>
 
 /** Makes an empty tenant index; the caller sets each row. */
 export const make = (options: Options): TenantIndex => {
@@ -102,7 +102,7 @@ export const make = (options: Options): TenantIndex => {
   /** Whether a caller of `prepared` has begun to sort the index; the next one continues if the sorting was interrupted. */
   let isSorting = false
   /** The encoded index, until it is restored. */
-  let kept: Kept | undefined
+  let encodedIndex: EncodedIndex | undefined
   let isBuilt = false
   let links: LazyIndex<Stored, Links.Index> | undefined
   let counts: LazyIndex<Stored, Map<string, Map<string, number>>> | undefined
@@ -110,15 +110,15 @@ export const make = (options: Options): TenantIndex => {
   const all = () => Array.from(rows.values())
 
   /** Ids of the rows with a dedupe key, by this key: a single id, or a set. */
-  const holders = new LazyIndex<Stored, Holders>({
+  const dedupeIndex = new LazyIndex<Stored, DedupeIndex>({
     make: () => new Map(),
-    add: hold,
-    remove: release,
+    add: addDedupeKey,
+    remove: removeDedupeKey,
     rows: () => rows.values()
   })
 
   /** Starts to restore the index, with changed rows as they were when it was encoded; afterwards these are marked stale. */
-  const restoring = ({ bytes, changed, size }: Kept): Steps<void> => {
+  const restoring = ({ bytes, changed, size }: EncodedIndex): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)
     return (function*() {
@@ -127,10 +127,10 @@ export const make = (options: Options): TenantIndex => {
         isWhole = true
         for (const id of changed.keys()) stale.add(id)
       }
-      kept = undefined
+      encodedIndex = undefined
     })()
   }
-  const restored = (): Steps<void> | undefined => kept && (kept.steps ??= restoring(kept))
+  const restored = (): Steps<void> | undefined => encodedIndex && (encodedIndex.steps ??= restoring(encodedIndex))
   const restoredInSteps = Effect.suspend(() => {
     const steps = restored() // concurrent callers share the same steps
     return steps === undefined ? Effect.void : paced(() => steps)
@@ -151,7 +151,7 @@ export const make = (options: Options): TenantIndex => {
     return found?.done === false ? found : ids.next()
   }
   /** Applies the change of one id to the index. Returns the work done. */
-  const takeUp = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
+  const applyChange = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
     const row = rows.get(id)
     stale.delete(id)
     if (row) index.add(row.record)
@@ -161,7 +161,7 @@ export const make = (options: Options): TenantIndex => {
   const whole = (): MemoryIndex.MemoryIndex => {
     const index = begun()
     const ids = stale.values()
-    for (let id = next(ids); id.done !== true; id = next(ids)) takeUp(index, id.value)
+    for (let id = next(ids); id.done !== true; id = next(ids)) applyChange(index, id.value)
     isBuilt ||= !isWhole
     isWhole = true
     return index
@@ -174,7 +174,7 @@ export const make = (options: Options): TenantIndex => {
     for (let id = next(ids); id.done !== true && left > 0; id = next(ids), left--) {
       const row = rows.get(id.value)
       if (row !== undefined) yield* index.unpacking(row.record)
-      yield takeUp(index, id.value) // the row as it is by now
+      yield applyChange(index, id.value) // the row as it is by now
     }
     isSorting = true
     yield* index.sorting()
@@ -202,23 +202,23 @@ export const make = (options: Options): TenantIndex => {
       return links.prepared
     }),
     encodable: Effect.zipRight(
-      Effect.suspend(() => kept !== undefined && kept.changed.size > 0 ? restoredInSteps : Effect.void),
+      Effect.suspend(() => encodedIndex !== undefined && encodedIndex.changed.size > 0 ? restoredInSteps : Effect.void),
       Effect.suspend(() => isWhole && stale.size > 0 ? prepared : Effect.void)
     ),
     encoded() {
-      if (kept?.changed.size === 0) return given(kept.bytes)
+      if (encodedIndex?.changed.size === 0) return given(encodedIndex.bytes)
       const steps = restored()
       if (steps !== undefined) atOnce(steps)
       return isWhole ? whole().encoding() : undefined
     },
     restore(bytes) {
-      kept = { bytes, size: rows.size, changed: new Map(), steps: undefined }
+      encodedIndex = { bytes, size: rows.size, changed: new Map(), steps: undefined }
     },
     isBuilt: () => isBuilt,
     set(id, row) {
       recent[version++ % remembered] = id
       const before = rows.get(id)
-      if (kept !== undefined && !kept.changed.has(id)) kept.changed.set(id, before)
+      if (encodedIndex !== undefined && !encodedIndex.changed.has(id)) encodedIndex.changed.set(id, before)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
       const after = row?.forgotten === true ? undefined : row
@@ -228,7 +228,7 @@ export const make = (options: Options): TenantIndex => {
       links?.set(before, after)
       counts?.set(before, after)
       texts?.set(before, after)
-      holders.set(before, after)
+      dedupeIndex.set(before, after)
     },
     counts: Effect.suspend(() => {
       counts ??= new LazyIndex({
@@ -262,9 +262,9 @@ export const make = (options: Options): TenantIndex => {
       for (const { record } of rows.values()) yield record
     },
     tombstones: () => Array.from(tombstones.values()),
-    held: Effect.asVoid(holders.prepared),
-    holders(dedupeKey, now, limit) {
-      const all = holders.build().get(dedupeKey)
+    dedupePrepared: Effect.asVoid(dedupeIndex.prepared),
+    byDedupeKey(dedupeKey, now, limit) {
+      const all = dedupeIndex.build().get(dedupeKey)
       if (all === undefined) return []
       const live = (typeof all === "object" ? Array.from(all) : [all]).flatMap((id) => {
         const row = rows.get(id)
@@ -281,19 +281,19 @@ function* given<A>(value: A): Steps<A> {
 }
 
 /** Adds a row, and returns the work done, in units of a `Pacer`. */
-const hold = (holders: Holders, { dedupeKey, record }: Stored): number => {
+const addDedupeKey = (index: DedupeIndex, { dedupeKey, record }: Stored): number => {
   if (dedupeKey === undefined) return 0
-  const all = holders.get(dedupeKey)
+  const all = index.get(dedupeKey)
   if (typeof all === "object") all.add(record.id)
-  else holders.set(dedupeKey, all === undefined ? record.id : new Set([all, record.id]))
+  else index.set(dedupeKey, all === undefined ? record.id : new Set([all, record.id]))
   return 4
 }
 
-const release = (holders: Holders, { dedupeKey, record: { id } }: Stored): void => {
+const removeDedupeKey = (index: DedupeIndex, { dedupeKey, record: { id } }: Stored): void => {
   if (dedupeKey === undefined) return
-  const all = holders.get(dedupeKey)
+  const all = index.get(dedupeKey)
   if (typeof all === "object") all.delete(id)
-  if (all === id || (typeof all === "object" && all.size === 0)) holders.delete(dedupeKey)
+  if (all === id || (typeof all === "object" && all.size === 0)) index.delete(dedupeKey)
 }
 
 /** Adds or subtracts a record, and returns the work done, in units of a `Pacer`. */
@@ -326,19 +326,19 @@ export const queries = (
   Engine,
   "page" | "match" | "changed" | "named" | "referring" | "overCap" | "tenants" | "tenantsWith"
 > => ({
-  page: (sight, asked, after, limit) =>
-    asked.filter.forgotten === true
+  page: (access, compiled, after, limit) =>
+    compiled.filter.forgotten === true
       ? Effect.map(
-        tombstones(sight.tenant, asked.filter.ids),
-        (rows) => pageOf(rows, sight, asked, after, limit)
+        tombstones(access.tenant, compiled.filter.ids),
+        (rows) => pageOf(rows, access, compiled, after, limit)
       )
-      : Effect.map(indexOf(tenantIndexOf(sight.tenant)), (index) => index.page(sight, asked, after, limit)),
-  match: (sight, asked, question) =>
-    Effect.map(indexOf(tenantIndexOf(sight.tenant)), (index) => index.match(sight, asked, question)),
-  named: (sight, asked, names) =>
-    Effect.map(linksOf(tenantIndexOf(sight.tenant)), (links) => links.named(names, seeing(sight, asked))),
-  referring: (sight, asked, keys) =>
-    Effect.map(linksOf(tenantIndexOf(sight.tenant)), (links) => links.referring(keys, seeing(sight, asked))),
+      : Effect.map(indexOf(tenantIndexOf(access.tenant)), (index) => index.page(access, compiled, after, limit)),
+  match: (access, compiled, question) =>
+    Effect.map(indexOf(tenantIndexOf(access.tenant)), (index) => index.match(access, compiled, question)),
+  named: (access, compiled, names) =>
+    Effect.map(linksOf(tenantIndexOf(access.tenant)), (links) => links.named(names, predicate(access, compiled))),
+  referring: (access, compiled, keys) =>
+    Effect.map(linksOf(tenantIndexOf(access.tenant)), (links) => links.referring(keys, predicate(access, compiled))),
   changed: (tenant, since) => Effect.map(tenantIndexOf(tenant), (tenantIndex) => tenantIndex.changed(since)),
   overCap: (tenant, caps) => Effect.map(countsOf(tenantIndexOf(tenant)), (counts) => overCap(counts, caps)),
   tenants,
@@ -360,28 +360,32 @@ const countsOf = (tenantIndex: Io<TenantIndex>): Io<Counts> => Effect.flatMap(te
 const linksOf = (tenantIndex: Io<TenantIndex>): Io<Links.Index> => Effect.flatMap(tenantIndex, ({ links }) => links)
 
 /** Returns those of the records that are visible and pass the filter. */
-export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> =>
-  found.filter(seeing(sight, asked))
+export const accessible = (
+  access: AccessFilter,
+  compiled: CompiledFilter,
+  found: ReadonlyArray<MemoryRecord>
+): ReadonlyArray<MemoryRecord> => found.filter(predicate(access, compiled))
 
 /** Makes the predicate of records that are visible and pass the filter. */
-const seeing = (sight: Sight, asked: Asked): (record: MemoryRecord) => boolean => {
-  const sees = includes(sight.visibility)
+const predicate = (access: AccessFilter, compiled: CompiledFilter): (record: MemoryRecord) => boolean => {
+  const isVisible = includes(access.visibility)
   return (record) =>
-    sees(record.scope) && (record.expiresAt === undefined || record.expiresAt > sight.now) && asked.passes(record)
+    isVisible(record.scope) && (record.expiresAt === undefined || record.expiresAt > access.now) &&
+    compiled.passes(record)
 }
 
 /** Returns a page of the given rows: newest first, then by id. Cost: all rows given. */
 export const pageOf = (
   rows: ReadonlyArray<Stored>,
-  sight: Sight,
-  asked: Asked,
+  access: AccessFilter,
+  compiled: CompiledFilter,
   after: Position | undefined,
   limit: number
 ): ReadonlyArray<MemoryRecord> => {
-  const isTrash = asked.filter.forgotten === true
-  const place = after && { id: after.id, createdAt: after.recency }
-  return within(sight, asked, rows.flatMap(({ forgotten, record }) => forgotten === isTrash ? [record] : []))
-    .filter((record) => place === undefined || byRecency(place, record) < 0)
+  const isTrash = compiled.filter.forgotten === true
+  const position = after && { id: after.id, createdAt: after.recency }
+  return accessible(access, compiled, rows.flatMap(({ forgotten, record }) => forgotten === isTrash ? [record] : []))
+    .filter((record) => position === undefined || byRecency(position, record) < 0)
     .sort(byRecency)
     .slice(0, limit)
 }

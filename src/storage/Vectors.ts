@@ -133,11 +133,11 @@ export const ofBackend = (
       return texts.pending(model, limit, yield* Clock.currentTimeMillis)
     }),
   attach: append,
-  near: (sight, asked, model, vector, depth) =>
+  near: (access, compiled, model, vector, depth) =>
     Effect.zipRight(
-      follow(sight.tenant, model),
-      Effect.flatMap(indexOf(tenantIndexOf(sight.tenant)), (index) =>
-        Effect.map(prepared(index, model, 8), () => index.near(sight, asked, model, vector, depth)))
+      follow(access.tenant, model),
+      Effect.flatMap(indexOf(tenantIndexOf(access.tenant)), (index) =>
+        Effect.map(prepared(index, model, 8), () => index.near(access, compiled, model, vector, depth)))
     ),
   read: (tenant, model, hashes) =>
     Effect.map(follow(tenant, model), () => {

@@ -15,7 +15,7 @@ import type { Service } from "../storage/MemoryStore.ts"
 import { draft, id } from "./Sample.ts"
 
 /** Returns the changes that arrived since the effect was last run or, the first time, since `listen`. */
-export type Heard = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
+export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
  * Starts to collect changes. Writes a marker record until the stream delivers it; writes it again whenever the collected changes are
@@ -27,26 +27,26 @@ export const listen = (
   viewer: Viewer.Any,
   scope: MemoryScope = "global",
   through: Service = store
-): Effect.Effect<Heard, MemoryError, Scope.Scope> =>
+): Effect.Effect<Received, MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    const heard = yield* Queue.unbounded<StoreChange>()
-    yield* Effect.forkScoped(Stream.runForEach(store.changes(viewer), (change) => Queue.offer(heard, change)))
+    const received = yield* Queue.unbounded<StoreChange>()
+    yield* Effect.forkScoped(Stream.runForEach(store.changes(viewer), (change) => Queue.offer(received, change)))
     const writer = Viewer.system(viewer.tenant)
     const mark = id(`mark ${marked.size}`)
     let marks = 0
     const write = Effect.suspend(() => through.put(writer, [draft(String(++marks), { id: mark, scope })]))
     const erase = through.forget(writer, [mark], { purge: true })
 
-    const until: Heard = Effect.gen(function*() {
+    const until: Received = Effect.gen(function*() {
       const changes: Array<StoreChange> = []
       for (;;) {
-        const change = yield* Queue.take(heard)
+        const change = yield* Queue.take(received)
         if (isMark(change) && change.record.id === mark && change.record.body === String(marks)) return changes
         if (!isMark(change) && !(change._tag === "Forgotten" && marked.has(change.id))) changes.push({ ...change })
       }
     })
     marked.add(mark)
-    for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {
+    for (let tries = 0; (yield* Queue.size(received)) === 0; tries++) {
       assert.isBelow(tries, 10_000, "nothing was heard")
       yield* write
       yield* Effect.yieldNow()

@@ -20,7 +20,7 @@ interface Row {
   /**
    * Key for kinds whose repeated drafts are stored once: a draft without an id is a duplicate of the first live record with an equal key.
    */
-  readonly says: string | undefined
+  readonly dedupeKey: string | undefined
 }
 /** Revisions of each record, newest first. */
 type Rows = Map<MemoryId, ReadonlyArray<Row>>
@@ -69,14 +69,14 @@ export const make = ({ history, kinds, trash }: Options): Model => {
   const of = (viewer: Viewer.Any): Rows => world.get(viewer.tenant) ?? new Map<MemoryId, ReadonlyArray<Row>>()
   const get: Model["get"] = (viewer, id, now) => {
     const row = of(viewer).get(id)?.[0]
-    return row && (isSystem(viewer) || isThere(viewer, row, now)) ? row.record : undefined
+    return row && (isSystem(viewer) || isFound(viewer, row, now)) ? row.record : undefined
   }
   const list: Model["list"] = (viewer, filter, now) =>
     Array.from(of(viewer).values(), ([row]) => row!) // no list of revisions is empty
       .filter((row) =>
         filter.forgotten === true
           ? isInTrash(viewer, row, now) && matches(filter, undefined)(row.record)
-          : isThere(viewer, row, now) && passes(viewer, row.record, filter, now)
+          : isFound(viewer, row, now) && passes(viewer, row.record, filter, now)
       )
       .map(({ record }) => record)
       .sort(byRecency)
@@ -89,7 +89,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       let isUnusable = false
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
-        if (claimed !== undefined && hides(rows, viewer, claimed)) {
+        if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
           rows.delete(claimed) // the rejection is reported last, since other rejections must not depend on it
           isUnusable = true
         }
@@ -108,19 +108,19 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       if (isSystem(viewer)) return revisions.map(({ record }) => record)
       if (get(viewer, id, now) === undefined) return []
       const first = revisions.findIndex(({ record }, n) => isNew(record, revisions.slice(n + 1)))
-      const told = revisions.slice(0, first < 0 ? undefined : first + 1)
-      return told.map(({ record }) => record).filter(({ scope }) => sees(viewer, scope))
+      const shown = revisions.slice(0, first < 0 ? undefined : first + 1)
+      return shown.map(({ record }) => record).filter(({ scope }) => sees(viewer, scope))
     },
     whyNot(viewer, id, filter, now) {
       const row = of(viewer).get(id)?.[0]
       if (row === undefined || row.forgotten || !sees(viewer, row.record.scope)) return "absent"
       if (!isSystem(viewer) && isExpired(row.record, now)) return "expired"
-      const place = list(viewer, filter, now).findIndex((record) => record.id === id)
-      return place < 0 ? "filtered" : place < (filter.limit ?? 20) ? "hit" : "beyond_limit"
+      const position = list(viewer, filter, now).findIndex((record) => record.id === id)
+      return position < 0 ? "filtered" : position < (filter.limit ?? 20) ? "hit" : "beyond_limit"
     },
     links(viewer, id, now) {
       const seen = Array.from(of(viewer).values(), ([row]) => row!) // no list of revisions is empty
-        .filter((row) => isThere(viewer, row, now) && !isExpired(row.record, now) && matches({}, now)(row.record))
+        .filter((row) => isFound(viewer, row, now) && !isExpired(row.record, now) && matches({}, now)(row.record))
         .map(({ record }) => record)
         .sort(byRecency)
       const all = seen.flatMap((record) => linksOf(record, seen).map((link) => ({ ...link, by: record.id })))
@@ -130,11 +130,11 @@ export const make = ({ history, kinds, trash }: Options): Model => {
     },
     touch(viewer, id, now) {
       const record = get(viewer, id, now)
-      if (record) used.set(useOf(viewer, record), (used.get(useOf(viewer, record)) ?? 0) + 1)
+      if (record) used.set(useKey(viewer, record), (used.get(useKey(viewer, record)) ?? 0) + 1)
     },
     uses(viewer, id, now) {
       const record = get(viewer, id, now)
-      return record ? used.get(useOf(viewer, record)) ?? 0 : 0
+      return record ? used.get(useKey(viewer, record)) ?? 0 : 0
     },
     compact(now) {
       let erased = 0
@@ -161,21 +161,21 @@ export const make = ({ history, kinds, trash }: Options): Model => {
     const id = named ?? minted.shift()! // `minted` has an id for each draft without one
     const row = named === undefined ? undefined : rows.get(id)?.[0]
     const visible = row !== undefined && sees(viewer, row.record.scope)
-    const there = visible && isThere(viewer, row, now)
-    const before = there ? row.record.revision : 0
+    const isPresent = visible && isFound(viewer, row, now)
+    const before = isPresent ? row.record.revision : 0
     const readOnly = visible && !isSystem(viewer) && row.record.source.origin === "instructions" &&
       origin !== "instructions"
-    const late = mutation.ifRevision !== undefined && mutation.ifRevision !== before
+    const isConflict = mutation.ifRevision !== undefined && mutation.ifRevision !== before
     const write = (record: MemoryRecord, forgotten = false) => {
-      const says = kinds.get(record.kind)?.dedupe === true && !forgotten ? said(record) : undefined
-      rows.set(id, [{ record, forgotten, says }, ...rows.get(id) ?? []])
+      const dedupeKey = kinds.get(record.kind)?.dedupe === true && !forgotten ? dedupeKeyOf(record) : undefined
+      rows.set(id, [{ record, forgotten, dedupeKey }, ...rows.get(id) ?? []])
     }
 
     switch (mutation._tag) {
       case "Put": {
         if (readOnly) return { refused: "read_only" }
         if (named === undefined && mutation.ifRevision !== undefined) return { refused: "invalid_draft" }
-        if (late) return { refused: "conflict" }
+        if (isConflict) return { refused: "conflict" }
         const { draft } = mutation
         const record = new MemoryRecord(
           clean({
@@ -189,75 +189,75 @@ export const make = ({ history, kinds, trash }: Options): Model => {
             data: draft.data ?? {},
             metadata: draft.metadata ?? {},
             source: clean({ ...draft.source, origin, trust: trusted(viewer, draft.scope, origin, trust) }),
-            createdAt: there ? row.record.createdAt : now,
-            updatedAt: there ? now : undefined,
-            validAt: draft.validAt ?? (there ? row.record.validAt : now),
+            createdAt: isPresent ? row.record.createdAt : now,
+            updatedAt: isPresent ? now : undefined,
+            validAt: draft.validAt ?? (isPresent ? row.record.validAt : now),
             revision: (row?.record.revision ?? 0) + 1
           }),
           { disableValidation: true }
         )
         if (!sees(viewer, record.scope)) return { refused: "invalid_scope" }
         if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
-        const double = named === undefined && kinds.get(draft.kind)?.dedupe === true
-          ? speaker(rows, said(record), now)
+        const duplicate = named === undefined && kinds.get(draft.kind)?.dedupe === true
+          ? liveDuplicate(rows, dedupeKeyOf(record), now)
           : undefined
-        if (double) return { id: double.id, outcome: "duplicate", before: double.revision, record: double }
+        if (duplicate) return { id: duplicate.id, outcome: "duplicate", before: duplicate.revision, record: duplicate }
         write(record)
-        return { id, outcome: there ? "updated" : "created", before, record }
+        return { id, outcome: isPresent ? "updated" : "created", before, record }
       }
       case "Update": {
-        if (!there) return { refused: "not_found" }
+        if (!isPresent) return { refused: "not_found" }
         if (readOnly) return { refused: "read_only" }
-        if (late) return { refused: "conflict" }
+        if (isConflict) return { refused: "conflict" }
         const record = patched(row.record, mutation.patch, trusted(viewer, row.record.scope, origin, trust), now)
         if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
         write(record)
         return { id, outcome: "updated", before, record }
       }
       case "Forget": {
-        if (readOnly && (there || mutation.purge === true)) return { refused: "read_only" }
-        if (late) return { refused: "conflict" }
+        if (readOnly && (isPresent || mutation.purge === true)) return { refused: "read_only" }
+        if (isConflict) return { refused: "conflict" }
         if (visible && mutation.purge === true) rows.delete(id)
-        else if (there) {
+        else if (isPresent) {
           write(
             new MemoryRecord({ ...row.record, revision: before + 1, updatedAt: now }, { disableValidation: true }),
             true
           )
         }
-        return { id, outcome: there ? "forgotten" : "absent", before }
+        return { id, outcome: isPresent ? "forgotten" : "absent", before }
       }
       case "Restore": {
-        if (!visible || (!row.forgotten && !there)) return { refused: "not_found" }
+        if (!visible || (!row.forgotten && !isPresent)) return { refused: "not_found" }
         if (readOnly) return { refused: "read_only" }
         if (mutation.ifRevision !== undefined && mutation.ifRevision !== row.record.revision) {
           return { refused: "conflict" }
         }
         const revision = row.record.revision + 1
         if (mutation.revision === 0) {
-          if (there) {
+          if (isPresent) {
             write(new MemoryRecord({ ...row.record, revision, updatedAt: now }, { disableValidation: true }), true)
           }
-          return { id, outcome: there ? "forgotten" : "absent", before }
+          return { id, outcome: isPresent ? "forgotten" : "absent", before }
         }
-        const kept = (rows.get(id) ?? []).slice(0, history ? 20 : 1)
-        const earlier = kept.find(({ record }) => record.revision === mutation.revision)
+        const keptRevisions = (rows.get(id) ?? []).slice(0, history ? 20 : 1)
+        const earlier = keptRevisions.find(({ record }) => record.revision === mutation.revision)
         if (!earlier || !sees(viewer, earlier.record.scope)) return { refused: "not_found" }
         if (!isSystem(viewer) && isExpired(earlier.record, now)) return { refused: "invalid_draft" }
         const record = new MemoryRecord({ ...earlier.record, revision }, { disableValidation: true })
         write(record)
-        return { id, outcome: there ? "updated" : "created", before, record }
+        return { id, outcome: isPresent ? "updated" : "created", before, record }
       }
     }
   }
 }
 
-const hides = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
+const isHidden = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   const row = rows.get(id)?.[0]
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
 /** Returns the key of a record's use count. It includes the scope, so that a record with the same id in another scope starts at 0. */
-const useOf = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
+const useKey = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
   const named = clean(patch)
@@ -283,10 +283,10 @@ const isSystem = (viewer: Viewer.Any): viewer is Viewer.System => "_tag" in view
 const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
   if (isSystem(viewer)) return true
   const on = (field: typeof fields[number]) => scope === "global" ? undefined : scope[field]
-  const [asked, asker] = viewer.reach === "exact"
+  const [wanted, asker] = viewer.reach === "exact"
     ? [on, (field: typeof fields[number]) => viewer[field]]
     : [(field: typeof fields[number]) => viewer[field], on]
-  return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
+  return fields.every((field) => wanted(field) === undefined || wanted(field) === asker(field))
 }
 
 /**
@@ -302,7 +302,7 @@ const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 
 /** Whether the viewer's reads and writes find a row. `System` also finds expired rows; no viewer finds forgotten ones. */
-const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
+const isFound = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
 
 /** Whether a row is forgotten and the viewer can restore it. `System` also sees forgotten rows that only `System` can restore. */
@@ -320,7 +320,7 @@ const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
   matches(filter, isSystem(viewer) ? undefined : now)(record)
 
-const said = (
+const dedupeKeyOf = (
   record: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
 ): string => {
   const plain = (text = "") => text.normalize("NFC").split(/\s+/).filter((word) => word !== "").join(" ")
@@ -333,10 +333,10 @@ const said = (
   ])
 }
 
-const speaker = (rows: Rows, text: string, now: number): MemoryRecord | undefined =>
+const liveDuplicate = (rows: Rows, text: string, now: number): MemoryRecord | undefined =>
   Array.from(rows.values(), ([row]) => row!) // no list of revisions is empty
-    .filter(({ forgotten, record, says }) =>
-      says === text && !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
+    .filter(({ forgotten, record, dedupeKey }) =>
+      dedupeKey === text && !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
     )
     .map(({ record }) => record)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
@@ -348,8 +348,8 @@ const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): Memor
   const named = Array.from(record.body.matchAll(/\[\[(.*?)(?:\|.*?)?\]\]/g)).flatMap(([, target = ""]) => {
     const name = target.split("/").at(-1)?.toLowerCase()
     const bearers = others.filter(({ summary }) => summary.toLowerCase() === name)
-    const meant = others.find(({ id }) => id === target) ?? bearers.find(isNear) ?? bearers[0]
-    return meant === undefined ? [] : [{ to: meant.id, type: "wikilink", weight: 1 }]
+    const linked = others.find(({ id }) => id === target) ?? bearers.find(isNear) ?? bearers[0]
+    return linked === undefined ? [] : [{ to: linked.id, type: "wikilink", weight: 1 }]
   })
   return [...record.links, ...named]
     .filter(({ to }) => others.some(({ id }) => id === to))

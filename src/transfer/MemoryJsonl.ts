@@ -25,7 +25,7 @@ import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
 import * as ThreadWrites from "../harness/Threads/ThreadWrites.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import * as Copy from "../storage/Copy.ts"
-import { idOf, lackingOf, type Lineage, lineageOf, readRows, type Source } from "../storage/Copy/Lineage.ts"
+import { idOf, type Lineage, lineageOf, missingRevisions, readRows, type Source } from "../storage/Copy/Lineage.ts"
 import { makeTenantLocks, type TenantLocks, type Uses } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import * as Lines from "./Lines.ts"
@@ -271,7 +271,7 @@ const writeRecords = (
     for (const record of records) {
       const row = there.get(idOf(record.entry.lineage))
       const target = row && (yield* lineageOf(writer.to, tenant, row))
-      if (Either.isRight(lackingOf(writer, record.entry.lineage, target))) open.push(record)
+      if (Either.isRight(missingRevisions(writer, record.entry.lineage, target))) open.push(record)
       else job.skipped.add("the store has another record or another past of this id", record.place)
     }
     if (open.length === 0) return

@@ -42,12 +42,12 @@ const mapped = <K, A, B>(map: ReadonlyMap<K, A>, f: (value: A) => B): ReadonlyMa
   new Map(Array.from(map, ([key, value]) => [key, f(value)]))
 
 const mutants: Readonly<Record<string, Breaks>> = {
-  "transact finds no holder of a dedupe key": finding(() => ({ holders: new Map() })),
-  "transact finds the holders of a dedupe key newest first": finding(({ holders }) => ({
-    holders: mapped(holders, (records) => records.toReversed())
+  "transact finds no holder of a dedupe key": finding(() => ({ byDedupeKey: new Map() })),
+  "transact finds the holders of a dedupe key newest first": finding(({ byDedupeKey: holders }) => ({
+    byDedupeKey: mapped(holders, (records) => records.toReversed())
   })),
-  "transact finds only one holder of a dedupe key": finding(({ holders }) => ({
-    holders: mapped(holders, (records) => records.slice(0, 1))
+  "transact finds only one holder of a dedupe key": finding(({ byDedupeKey: holders }) => ({
+    byDedupeKey: mapped(holders, (records) => records.slice(0, 1))
   })),
   "transact finds no tombstones": finding(({ rows }) => ({
     rows: new Map(Array.from(rows).filter(([, { forgotten }]) => !forgotten))
@@ -138,96 +138,99 @@ const mutants: Readonly<Record<string, Breaks>> = {
   }),
   "referring returns nothing": () => ({ referring: () => Effect.succeed([]) }),
   "named skips the viewer check": (engine) => ({
-    named: (sight, asked, names) => engine.named({ ...sight, visibility: { _tag: "Everyone" } }, asked, names)
+    named: (access, compiled, names) => engine.named({ ...access, visibility: { _tag: "Everyone" } }, compiled, names)
   }),
   "referring skips the viewer check": (engine) => ({
-    referring: (sight, asked, keys) => engine.referring({ ...sight, visibility: { _tag: "Everyone" } }, asked, keys)
+    referring: (access, compiled, keys) =>
+      engine.referring({ ...access, visibility: { _tag: "Everyone" } }, compiled, keys)
   }),
   "named returns expired records": (engine) => ({
-    named: (sight, asked, names) => engine.named({ ...sight, now: -Infinity }, asked, names)
+    named: (access, compiled, names) => engine.named({ ...access, now: -Infinity }, compiled, names)
   }),
   "referring returns records whose invalidAt is past": (engine) => ({
-    referring: (sight, asked, keys) => engine.referring(sight, { ...asked, passes: () => true }, keys)
+    referring: (access, compiled, keys) => engine.referring(access, { ...compiled, passes: () => true }, keys)
   }),
   "page omits the first record after its position": (engine) => ({
-    page: (sight, asked, after, limit) =>
-      Effect.map(engine.page(sight, asked, after, limit), (page) => after === undefined ? page : page.slice(1))
+    page: (access, compiled, after, limit) =>
+      Effect.map(engine.page(access, compiled, after, limit), (page) => after === undefined ? page : page.slice(1))
   }),
   "page ignores the filter": (engine) => ({
-    page: (sight, asked, after, limit) => engine.page(sight, { ...asked, filter: {}, passes: () => true }, after, limit)
+    page: (access, compiled, after, limit) =>
+      engine.page(access, { ...compiled, filter: {}, passes: () => true }, after, limit)
   }),
   "page ignores the valid time": (engine) => ({
-    page: (sight, { at: _, ...asked }, after, limit) => engine.page(sight, asked, after, limit)
+    page: (access, { at: _, ...compiled }, after, limit) => engine.page(access, compiled, after, limit)
   }),
   "page returns the oldest first": (engine) => ({
-    page: (...asked) => Effect.map(engine.page(...asked), (records) => records.toReversed())
+    page: (...args) => Effect.map(engine.page(...args), (records) => records.toReversed())
   }),
   "page skips the viewer check": (engine) => ({
-    page: (sight, ...asked) => engine.page({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
+    page: (access, ...args) => engine.page({ ...access, visibility: { _tag: "Everyone" } }, ...args)
   }),
   "page returns expired records": (engine) => ({
-    page: (sight, ...asked) => engine.page({ ...sight, now: -Infinity }, ...asked)
+    page: (access, ...args) => engine.page({ ...access, now: -Infinity }, ...args)
   }),
   "page returns live records instead of forgotten ones": (engine) => ({
-    page: (sight, asked, ...rest) =>
-      engine.page(sight, { ...asked, filter: { ...asked.filter, forgotten: false } }, ...rest)
+    page: (access, compiled, ...rest) =>
+      engine.page(access, { ...compiled, filter: { ...compiled.filter, forgotten: false } }, ...rest)
   }),
   "match skips the viewer check": (engine) => ({
-    match: (sight, ...asked) => engine.match({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
+    match: (access, ...args) => engine.match({ ...access, visibility: { _tag: "Everyone" } }, ...args)
   }),
   "match returns expired records": (engine) => ({
-    match: (sight, ...asked) => engine.match({ ...sight, now: -Infinity }, ...asked)
+    match: (access, ...args) => engine.match({ ...access, now: -Infinity }, ...args)
   }),
   "match ignores the filter": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, { ...asked, filter: {}, passes: () => true }, question)
+    match: (access, compiled, question) =>
+      engine.match(access, { ...compiled, filter: {}, passes: () => true }, question)
   }),
   "match ignores the tenant": (engine) => ({
-    match: (sight, ...asked) => engine.match({ ...sight, tenant: "default" }, ...asked)
+    match: (access, ...args) => engine.match({ ...access, tenant: "default" }, ...args)
   }),
   "match returns the worst first": (engine) => ({
-    match: (...asked) =>
-      Effect.map(engine.match(...asked), (found) => ({ ...found, candidates: found.candidates.toReversed() }))
+    match: (...args) =>
+      Effect.map(engine.match(...args), (found) => ({ ...found, candidates: found.candidates.toReversed() }))
   }),
   "match omits the best candidate": (engine) => ({
-    match: (...asked) =>
-      Effect.map(engine.match(...asked), (found) => ({ ...found, candidates: found.candidates.slice(1) }))
+    match: (...args) =>
+      Effect.map(engine.match(...args), (found) => ({ ...found, candidates: found.candidates.slice(1) }))
   }),
   "match ignores minScore": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, asked, { ...question, minScore: 0 })
+    match: (access, compiled, question) => engine.match(access, compiled, { ...question, minScore: 0 })
   }),
   "match ignores the ranker": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, asked, { ...question, ranker: undefined })
+    match: (access, compiled, question) => engine.match(access, compiled, { ...question, ranker: undefined })
   }),
   "match ignores the weights": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, asked, { ...question, score: undefined })
+    match: (access, compiled, question) => engine.match(access, compiled, { ...question, score: undefined })
   }),
   "match does not score the records it was asked about": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, asked, { ...question, also: [] })
+    match: (access, compiled, question) => engine.match(access, compiled, { ...question, includeIds: [] })
   }),
   "match counts only the candidates that it returns": (engine) => ({
-    match: (...asked) =>
+    match: (...args) =>
       Effect.map(
-        engine.match(...asked),
+        engine.match(...args),
         (found) => ({ ...found, count: Math.min(found.count, found.candidates.length) })
       )
   }),
   "vectors.near returns the furthest first": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
-      near: (...asked) =>
-        Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, hits: near.hits.toReversed() }))
+      near: (...args) =>
+        Effect.map(engine.vectors!.near(...args), (near) => ({ ...near, hits: near.hits.toReversed() }))
     }
   }),
   "vectors.near skips the viewer check": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
-      near: (sight, ...asked) => engine.vectors!.near({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
+      near: (access, ...args) => engine.vectors!.near({ ...access, visibility: { _tag: "Everyone" } }, ...args)
     }
   }),
   "vectors.near gives 0 as the number of records without a vector": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
-      near: (...asked) => Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, awaiting: 0 }))
+      near: (...args) => Effect.map(engine.vectors!.near(...args), (near) => ({ ...near, awaiting: 0 }))
     }
   }),
   "changes omits the row before the change": (engine) => ({

@@ -66,12 +66,12 @@ describe("Visibility", () => {
   })
 
   it("sightOf lets only System see expired rows, and returns the name of the viewer's tenant in NFC", () => {
-    assert.deepStrictEqual(Viewer.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
+    assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },
       now: -Infinity
     })
-    assert.deepStrictEqual(Viewer.sightOf(Viewer.everyone(), 5), {
+    assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.everyone(), 5), {
       tenant: "default",
       visibility: { _tag: "Everyone" },
       now: 5

@@ -20,13 +20,13 @@ const both = { userId: "ada", agentId: "tutor" }
 /** Wraps an engine so that `sizes` receives the number of documents that each query searches. */
 const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
   ...engine,
-  match: (sight, asked, question) =>
-    Effect.tap(engine.match(sight, asked, question), ({ documents }) => Effect.sync(() => sizes.push(documents))),
-  page: (sight, asked, after, limit) =>
+  match: (access, asked, question) =>
+    Effect.tap(engine.match(access, asked, question), ({ documents }) => Effect.sync(() => sizes.push(documents))),
+  page: (access, asked, after, limit) =>
     Effect.tap(
-      engine.match(sight, asked, { terms: undefined, also: [], depth: 1, minScore: 0 }),
+      engine.match(access, asked, { terms: undefined, includeIds: [], depth: 1, minScore: 0 }),
       ({ documents }) => Effect.sync(() => sizes.push(documents))
-    ).pipe(Effect.zipRight(engine.page(sight, asked, after, limit)))
+    ).pipe(Effect.zipRight(engine.page(access, asked, after, limit)))
 })
 
 /** Remembers a fact; returns the memories that the model was shown, and the number of documents that each query searched. */

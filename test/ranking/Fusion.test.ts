@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { type Leg, reciprocalRank } from "../../src/ranking/Fusion.ts"
+import { type RankedList, reciprocalRank } from "../../src/ranking/Fusion.ts"
 
 /** Makes a ranked list of the ids, each character one, with falling scores. */
-const leg = (ids: string, weight?: number): Leg<string> => ({
+const leg = (ids: string, weight?: number): RankedList<string> => ({
   name: ids,
   hits: Array.from(ids, (id, n) => ({ id, score: 1 / (n + 1) })),
   weight
 })
-const order = (...legs: ReadonlyArray<Leg<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
+const order = (...legs: ReadonlyArray<RankedList<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
 
 describe("reciprocalRank", () => {
   it("the score is the sum of weight ÷ (60 + rank) over the rankings, divided by that of a hit first in every ranking", () => {

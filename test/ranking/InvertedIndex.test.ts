@@ -8,8 +8,8 @@ const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
 /** Returns the scores of the documents with any of the terms, by document id, and the number of documents per term. */
-const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArray<string>) => {
-  index.match(index.view(sight), asked)
+const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, query: ReadonlyArray<string>) => {
+  index.match(index.view(access), query)
   const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
   const answer = {
     scores: docs.map((doc) => [doc, index.scores.data[doc]]),
@@ -46,15 +46,15 @@ describe("InvertedIndex", () => {
           const made = plain.compacted()
           plain = made.index
           packed = packed.compacted().index
-          const kept = Array.from(made.kept)
+          const kept = Array.from(made.oldDocs)
           const still = kept.flatMap((old, doc) => live.has(old) ? [doc] : [])
           live.clear()
           for (const doc of still) live.add(doc)
         } else {
           const viewer = of([Viewer.everyone(), Viewer.make({ userId: "ada" }), Viewer.make({ userId: "bob" })])
-          const sight = Viewer.sightOf(viewer, of([0, 100]))
-          const asked = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
-          assert.deepStrictEqual(answerOf(packed, sight, asked), answerOf(plain, sight, asked), `seed ${seed}`)
+          const access = Viewer.accessFilterOf(viewer, of([0, 100]))
+          const query = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
+          assert.deepStrictEqual(answerOf(packed, access, query), answerOf(plain, access, query), `seed ${seed}`)
         }
       }
     }
@@ -68,7 +68,7 @@ describe("Arena", () => {
       const arena = new Arena()
       const held: Array<{ readonly place: number; readonly size: number; readonly mark: number }> = []
       const fill = (size: number) => {
-        const place = arena.take(size)
+        const place = arena.allocate(size)
         const mark = held.length + 1
         arena.at(place).fill(mark, arena.from(place), arena.from(place) + 2 * size)
         held.push({ place, size, mark })
@@ -78,7 +78,7 @@ describe("Arena", () => {
         if (next() < 0.8) fill(2 ** below(step % 50 === 0 ? 21 : 16))
         else if (held.length > 1) {
           const { place, size } = held.pop()!
-          arena.give(place, size)
+          arena.free(place, size)
         }
       }
       for (const { mark, place, size } of held) {

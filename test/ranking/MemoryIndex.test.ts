@@ -527,11 +527,11 @@ describe("InvertedIndex", () => {
       (_, n) => index.add({ userId: `u${n}` }, { texts: [["tea", `w${n}`]], tags: ["tea"] }, Infinity)
     )
     for (const doc of docs) if (doc % 10 !== 3) index.remove(doc)
-    const { index: copy, kept } = index.compacted()
+    const { index: copy, oldDocs: kept } = index.compacted()
     assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
     assert.deepStrictEqual([copy.docs, copy.live], [10, 10])
     const scores = (of: InvertedIndex, term: string) => {
-      of.match(of.view(Viewer.sightOf(system, 0)), [term])
+      of.match(of.view(Viewer.accessFilterOf(system, 0)), [term])
       const found = Array.from(of.matches.data.subarray(0, of.matched), (doc) => of.scores.data[doc]!)
       of.clear()
       return found
@@ -540,8 +540,11 @@ describe("InvertedIndex", () => {
     assert.lengthOf(scores(copy, "tea"), 10)
     assert.lengthOf(scores(copy, "w3"), 1)
     assert.lengthOf(scores(copy, "w4"), 0)
-    assert.strictEqual(copy.view(Viewer.sightOf(Viewer.make({ userId: "u4", reach: "within" }), 0)).scopes?.length, 0)
-    assert.strictEqual(copy.view(Viewer.sightOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
+    assert.strictEqual(
+      copy.view(Viewer.accessFilterOf(Viewer.make({ userId: "u4", reach: "within" }), 0)).scopes?.length,
+      0
+    )
+    assert.strictEqual(copy.view(Viewer.accessFilterOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
   it("memory does not grow, however often ten records are replaced", () => {

@@ -95,7 +95,7 @@ describe("TopKBounds", () => {
         const bounds = new TopKBounds(limit)
         all.forEach(([least, width], doc) => bounds.offer(doc, least, least + width))
         const bar = all.map(([least]) => least).sort((a, b) => b - a)[limit - 1] ?? -Infinity
-        assert.strictEqual(bounds.bar, bar)
+        assert.strictEqual(bounds.threshold, bar)
         assert.deepStrictEqual(
           bounds.all,
           all.flatMap(([least, width], doc) => least + width >= bar ? [doc] : [])

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Ranker from "../../src/ranking/internal/Ranker.ts"
-import { noClues } from "../../src/ranking/internal/SessionIndex.ts"
+import { noSignals } from "../../src/ranking/internal/SessionIndex.ts"
 import { naughty } from "./world.ts"
 
 const ada = Viewer.make({ userId: "Ada" })
@@ -37,12 +37,21 @@ describe("Ranker", () => {
 
   it("a record outside a session ranks by its words relative to the best, unless the question names a speaker or a time", () => {
     const { rank } = asked("tea")
-    for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noClues, words }, 0.7), words / 0.7)
-    assert.strictEqual(rank({ ...noClues, words: 1 }, 0), 0)
+    for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noSignals, words }, 0.7), words / 0.7)
+    assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)
   })
 
   it("only words count if the ranker's weight is 0, and no other turn counts if the weight conversation is 0", () => {
-    const turn = { ...noClues, isTurn: true, words: 0.5, neighbours: 1, session: 1, reply: 1, coverage: 1, length: 60 }
+    const turn = {
+      ...noSignals,
+      isTurn: true,
+      words: 0.5,
+      neighbours: 1,
+      session: 1,
+      reply: 1,
+      coverage: 1,
+      length: 60
+    }
     const plain = asked("tea", ada, { ranker: 0, conversation: 1 })
     assert.deepStrictEqual(Object.keys(plain.shares(turn, 1)), ["words"])
     const alone = asked("tea", ada, { ranker: 1, conversation: 0 })
@@ -77,7 +86,7 @@ describe("Ranker", () => {
   it("any text is accepted without an error", () => {
     for (const text of naughty) {
       const { named, rank, words } = asked(text)
-      assert.isTrue(words.every((word) => word !== "") && Number.isFinite(rank(noClues, 1)))
+      assert.isTrue(words.every((word) => word !== "") && Number.isFinite(rank(noSignals, 1)))
       assert.deepStrictEqual(named([]), [])
     }
   })

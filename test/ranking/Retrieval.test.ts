@@ -6,21 +6,25 @@ import * as MemoryFilters from "../../src/domain/MemoryFilter.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import { sightOf } from "../../src/domain/Viewer.ts"
+import { accessFilterOf } from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import * as Ranker from "../../src/ranking/internal/Ranker.ts"
 import * as Searcher from "../../src/ranking/internal/Searcher.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
-import type { Asked, Question, Retrieval } from "../../src/ranking/Retrieval.ts"
+import type { CompiledFilter, Question, Retrieval } from "../../src/ranking/Retrieval.ts"
 import { id, record } from "./world.ts"
 
 const ada = Viewer.make({ userId: "ada" })
-const asked = (filter: MemoryFilter = {}): Asked => ({ filter, at: 0, passes: MemoryFilters.matches(filter, 0) })
+const compiled = (filter: MemoryFilter = {}): CompiledFilter => ({
+  filter,
+  at: 0,
+  passes: MemoryFilters.matches(filter, 0)
+})
 const question = (fields: Partial<Question>): Question => ({
   terms: ["tea"],
   minScore: 0,
   depth: 10,
-  also: [],
+  includeIds: [],
   ...fields
 })
 const indexOf = (...records: ReadonlyArray<MemoryRecord>) => {
@@ -28,7 +32,7 @@ const indexOf = (...records: ReadonlyArray<MemoryRecord>) => {
   for (const one of records) index.add(one)
   return index
 }
-const sight = sightOf(ada, 0)
+const access = accessFilterOf(ada, 0)
 const turn = (sequence: number) => ({ origin: "user" as const, trust: 1 as const, session: "s", sequence })
 
 describe("MemoryIndex.match", () => {
@@ -41,11 +45,11 @@ describe("MemoryIndex.match", () => {
     record("bob", { body: "tea", scope: { userId: "bob" }, createdAt: 6 })
   ]
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
-    index.match(sight, asked(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
+    index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
   it("documents and frequencies are counted over all visible records, and the filtered candidates are cut to the depth", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
-      .match(sight, asked({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
+      .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
     assert.lengthOf(candidates, 2)
     assert.strictEqual(candidates[0]!.lexical, best)
@@ -56,8 +60,12 @@ describe("MemoryIndex.match", () => {
   it("records that are asked for by id are scored, too, each once, if they are visible and pass the filter", () => {
     const index = indexOf(...records)
     const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
-    assert.deepStrictEqual(names(index, { kinds: ["note"] }, { also, depth: 1 }), ["best", "third", "other"])
-    const { candidates } = index.match(sight, asked(), question({ also, depth: 1, minScore: 1 }))
+    assert.deepStrictEqual(names(index, { kinds: ["note"] }, { includeIds: also, depth: 1 }), [
+      "best",
+      "third",
+      "other"
+    ])
+    const { candidates } = index.match(access, compiled(), question({ includeIds: also, depth: 1, minScore: 1 }))
     const last = candidates.at(-2)!
     assert.deepStrictEqual([last.fact.id, last.lexical, last.score], [id("other"), 0, 0])
   })
@@ -70,7 +78,7 @@ describe("MemoryIndex.match", () => {
     }
     const index = indexOf(...records, record("again", { body: "milk", createdAt: 7 }))
     index.remove(id("second"))
-    index.match(sight, asked(), question({ terms: ["milk", "tea", "nowhere"], score }))
+    index.match(access, compiled(), question({ terms: ["milk", "tea", "nowhere"], score }))
     assert.deepStrictEqual(counts.get("best"), [0, 3, 0])
     assert.deepStrictEqual(counts.get("third"), [1, 1, 0])
     assert.deepStrictEqual(counts.get("again"), [1, 0, 0])
@@ -95,26 +103,26 @@ describe("MemoryIndex.match", () => {
 
   it("answers are the same as before after a custom score has thrown", () => {
     const index = indexOf(...records)
-    const before = index.match(sight, asked(), question({}))
+    const before = index.match(access, compiled(), question({}))
     const score = () => {
       throw new Error("bad")
     }
-    assert.throws(() => index.match(sight, asked(), question({ score })), "bad")
-    assert.deepStrictEqual(index.match(sight, asked(), question({})), before)
+    assert.throws(() => index.match(access, compiled(), question({ score })), "bad")
+    assert.deepStrictEqual(index.match(access, compiled(), question({})), before)
   })
 })
 
 describe("Searcher", () => {
   const options = { analyzer: Analyzer.plain, kinds: MemoryKind.Kinds.defaultValue() }
   const over = (index: MemoryIndex.MemoryIndex, changes: Partial<Retrieval> = {}): Retrieval => ({
-    page: (...asked) => Effect.sync(() => index.page(...asked)),
-    match: (...asked) => Effect.sync(() => index.match(...asked)),
+    page: (...args) => Effect.sync(() => index.page(...args)),
+    match: (...args) => Effect.sync(() => index.match(...args)),
     read: (_, ids) =>
       Effect.sync(() =>
         ids.map((id) => Option.map(Option.fromNullable(index.get(id)), (record) => ({ record, forgotten: false })))
       ),
     vectors: {
-      near: (...asked) => Effect.sync(() => index.near(...asked)),
+      near: (...args) => Effect.sync(() => index.near(...args)),
       read: (_, __, hashes) => Effect.sync(() => hashes.map(() => Option.none()))
     },
     ...changes
@@ -128,9 +136,9 @@ describe("Searcher", () => {
       const index = indexOf(...records)
       const embedding = { model: "m", vector: [1, 0] }
       index.attach("m", textHash(records[0]!), Float32Array.of(1, 0))
-      const match: Retrieval["match"] = (...asked) => Effect.sync(() => ({ ...index.match(...asked), exact: false }))
-      const near = (...asked: Parameters<typeof index.near>) =>
-        Effect.sync(() => ({ ...index.near(...asked), exact: false }))
+      const match: Retrieval["match"] = (...args) => Effect.sync(() => ({ ...index.match(...args), exact: false }))
+      const near = (...args: Parameters<typeof index.near>) =>
+        Effect.sync(() => ({ ...index.near(...args), exact: false }))
       const vectors = { ...over(index).vectors!, near }
       assert.notProperty((yield* search(over(index), { text: "tea", embedding })).leftOut, "exact")
       assert.isFalse((yield* search(over(index, { match }), { text: "tea" })).leftOut.exact)
@@ -142,9 +150,9 @@ describe("Searcher", () => {
   it.effect("a record that was erased, forgotten, hidden or changed between ranking and reading is left out", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
-      const match: Retrieval["match"] = (...asked) =>
+      const match: Retrieval["match"] = (...args) =>
         Effect.sync(() => {
-          const matches = index.match(...asked)
+          const matches = index.match(...args)
           const candidates = matches.candidates.map((one) => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
@@ -184,9 +192,9 @@ describe("Searcher", () => {
         ...many.map((one) => record(one.summary, { ...one, summary: `s${Number(one.summary) % 100}` }))
       )
       const reads: Array<number> = []
-      const bare: Retrieval["match"] = (...asked) =>
+      const bare: Retrieval["match"] = (...args) =>
         Effect.sync(() => {
-          const matches = index.match(...asked)
+          const matches = index.match(...args)
           const candidates = matches.candidates.map((one) => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }

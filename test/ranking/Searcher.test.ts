@@ -19,10 +19,10 @@ const analyzer = Analyzer.make()
 const kinds = MemoryKind.Kinds.defaultValue()
 /** Returns a `Retrieval` that answers as a database does: asynchronously, with facts without bodies, which are read later by id. */
 const remote = (index: MemoryIndex.MemoryIndex, embeddings: Embeddings): Retrieval => ({
-  page: (...asked) => Effect.sync(() => index.page(...asked)),
-  match: (...asked) =>
+  page: (...args) => Effect.sync(() => index.page(...args)),
+  match: (...args) =>
     Effect.sync(() => {
-      const matches = index.match(...asked)
+      const matches = index.match(...args)
       return { ...matches, candidates: matches.candidates.map((one) => ({ ...one, fact: bodiless(one.fact) })) }
     }),
   read: (_, ids) =>
@@ -30,9 +30,9 @@ const remote = (index: MemoryIndex.MemoryIndex, embeddings: Embeddings): Retriev
       ids.map((id) => Option.map(Option.fromNullable(index.get(id)), (record) => ({ record, forgotten: false })))
     ),
   vectors: {
-    near: (...asked) =>
+    near: (...args) =>
       Effect.sync(() => {
-        const near = index.near(...asked)
+        const near = index.near(...args)
         return { ...near, hits: near.hits.map(({ cosine, fact }) => ({ cosine, fact: bodiless(fact) })) }
       }),
     read: (_, model, hashes) =>
@@ -201,7 +201,7 @@ describe("hybrid search", () => {
       let rounds = 0
       const counting: Retrieval = {
         ...far,
-        match: (...asked) => Effect.zipRight(Effect.sync(() => rounds++), far.match(...asked))
+        match: (...args) => Effect.zipRight(Effect.sync(() => rounds++), far.match(...args))
       }
       for (const weights of [undefined, { recency: 0.3, importance: 0.3 }]) {
         rounds = 0

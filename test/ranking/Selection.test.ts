@@ -43,17 +43,17 @@ const make = (examined?: number) => {
       index.looks++
       return new RecordFact(one, length)
     },
-    passes(asked, one) {
+    passes(compiled, one) {
       index.looks++
-      return asked.passes(one)
+      return compiled.passes(one)
     },
     textOf: (one) => one,
     hasMetadata: true,
     examined
   })
   const retrieval: Retrieval = {
-    page: (...asked) => Either.right(matcher.page(...asked)),
-    match: (...asked) => Either.right(matcher.match(...asked)),
+    page: (...args) => Either.right(matcher.page(...args)),
+    match: (...args) => Either.right(matcher.match(...args)),
     read: (_, ids) =>
       Either.right(
         ids.map((one) => Option.map(Option.fromNullable(matcher.get(one)), (record) => ({ record, forgotten: false })))
@@ -142,11 +142,11 @@ describe("search that evaluates few of its matches", () => {
     for (const where of conditions) {
       const isMeant = matching({ where }, undefined)
       for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
-        const asked = { text: "tea", fold: false, weights }
-        const all = index.search(everyone, { ...asked, limit: many.length }, now).hits.filter(({ record }) =>
+        const query = { text: "tea", fold: false, weights }
+        const all = index.search(everyone, { ...query, limit: many.length }, now).hits.filter(({ record }) =>
           isMeant(record)
         )
-        const { hits } = index.search(everyone, { ...asked, where, limit: 30 }, now)
+        const { hits } = index.search(everyone, { ...query, where, limit: 30 }, now)
         const ids = all.slice(0, 30).map(({ record }) => record.id)
         assert.deepStrictEqual(hits.map(({ record }) => record.id), ids, JSON.stringify(where))
       }

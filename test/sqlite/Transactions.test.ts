@@ -164,7 +164,7 @@ describe("a transaction of a SQLite store", () => {
         begin: "BEGIN IMMEDIATE",
         written: (sql) => sql,
         failureOf: () => failure,
-        isInTheWay: () => false,
+        isConflict: () => false,
         pause: 0,
         attempts: 0,
         lock: () => Effect.void

@@ -32,10 +32,10 @@ export const vectorsOf = (store: MemoryStore.Service) => Option.getOrThrow(store
 /** All rows of a tenant, tombstones included, in the order of ids. */
 export const rowsOf = ({ page, read }: Reader, tenant: string) =>
   Effect.gen(function*() {
-    const sight = { tenant, visibility: { _tag: "All" as const }, now: -Infinity }
+    const access = { tenant, visibility: { _tag: "All" as const }, now: -Infinity }
     const pages = yield* Effect.forEach(
       [{}, { forgotten: true }],
-      (filter) => page(sight, { filter, passes: () => true }, undefined, 100_000)
+      (filter) => page(access, { filter, passes: () => true }, undefined, 100_000)
     )
     const ids = pages.flat().map(({ id }) => id).sort()
     return (yield* read(tenant, ids)).map(Option.getOrThrow)

@@ -249,8 +249,8 @@ describe("Copy.copy", () => {
           ...reader,
           read: note(reader.read),
           revisions: note(reader.revisions),
-          page: (sight, ...rest) =>
-            note((_: string) => reader.page(sight, ...rest))(sight.tenant),
+          page: (access, ...rest) =>
+            note((_: string) => reader.page(access, ...rest))(access.tenant),
           uses: { ...reader.uses, read: note(reader.uses.read) }
         })
       }

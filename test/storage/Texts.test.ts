@@ -74,7 +74,7 @@ describe("the pending texts of a tenant (texts that have no vector yet)", () => 
               )
             }
             for (let n = 0; n <= 4; n++) assert.strictEqual(texts.has(hash(n)), held().has(hash(n)))
-            assert.strictEqual(texts.isLittered(3), 3 > 2 * held().size)
+            assert.strictEqual(texts.hasManyOrphans(3), 3 > 2 * held().size)
             for (const model of ["a", "b"]) {
               const expected = new Set(
                 Array.from(rows.values()).filter(({ expiresAt = Infinity, scope }) =>

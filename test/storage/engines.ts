@@ -50,27 +50,28 @@ export const counting = (engine: Engine, calls: Array<Call>): Engine => {
         note("transact", needs.ids.length, found.rows.size)
         for (const id of found.rows.keys()) assert.include(needs.ids, id)
         for (const id of found.revisions.keys()) assert.include(needs.revisions, id)
-        for (const [key, holders] of found.holders) {
+        for (const [key, holders] of found.byDedupeKey) {
           assert.include(needs.dedupeKeys, key)
           assert.isAtMost(holders.length, needs.ids.length + 1)
         }
         return decide(found)
       }),
     due: (after, limit) => noted("due", limit, engine.due(after, limit)),
-    named: (sight, asked, names) => noted("named", Infinity, engine.named(sight, asked, names)),
-    referring: (sight, asked, keys) => noted("referring", Infinity, engine.referring(sight, asked, keys)),
-    page: (sight, asked, after, limit) => noted("page", limit, engine.page(sight, asked, after, limit)),
-    match: (sight, asked, question) =>
+    named: (access, asked, names) => noted("named", Infinity, engine.named(access, asked, names)),
+    referring: (access, asked, keys) => noted("referring", Infinity, engine.referring(access, asked, keys)),
+    page: (access, asked, after, limit) => noted("page", limit, engine.page(access, asked, after, limit)),
+    match: (access, asked, question) =>
       Effect.tap(
-        engine.match(sight, asked, question),
-        ({ candidates }) => Effect.sync(() => note("match", question.depth + question.also.length, candidates.length))
+        engine.match(access, asked, question),
+        ({ candidates }) =>
+          Effect.sync(() => note("match", question.depth + question.includeIds.length, candidates.length))
       ),
     overCap: (tenant, caps) => noted("overCap", Infinity, engine.overCap(tenant, caps)),
     vectors: vectors && {
       ...vectors,
-      near: (sight, asked, model, vector, depth) =>
+      near: (access, asked, model, vector, depth) =>
         Effect.tap(
-          vectors.near(sight, asked, model, vector, depth),
+          vectors.near(access, asked, model, vector, depth),
           ({ hits }) => Effect.sync(() => note("near", depth, hits.length))
         ),
       pending: (tenant, model, limit) => noted("pending", limit, vectors.pending(tenant, model, limit)),
@@ -95,8 +96,8 @@ export const slow = (engine: Engine): Engine => {
  */
 export const inexact = (engine: Engine): Engine => ({
   ...engine,
-  match: (sight, asked, question) =>
-    Effect.map(engine.match(sight, asked, question), (matches) => ({
+  match: (access, asked, question) =>
+    Effect.map(engine.match(access, asked, question), (matches) => ({
       ...matches,
       count: Math.min(matches.count, question.depth),
       exact: matches.count <= question.depth

@@ -259,14 +259,14 @@ export const describe = (text: string): Prompt => ({
 })
 
 /** Returns the valid attributes in a model's answer. Keywords, tags and a context that are empty or invalid are those of `rules`. */
-export const attributesIn = (said: typeof Described.Type, rules: Attributes): Attributes => {
-  const tags = words(said.tags, 5).filter((tag) => subjects.includes(tag))
-  const keywords = words(said.keywords.map((word) => word.toLowerCase()), 10)
-  const context = said.context.toWellFormed().replace(/\s+/g, " ").trim()
+export const attributesIn = (answer: typeof Described.Type, rules: Attributes): Attributes => {
+  const tags = words(answer.tags, 5).filter((tag) => subjects.includes(tag))
+  const keywords = words(answer.keywords.map((word) => word.toLowerCase()), 10)
+  const context = answer.context.toWellFormed().replace(/\s+/g, " ").trim()
   return {
     keywords: keywords.length > 0 ? keywords : rules.keywords,
     tags: tags.length > 0 ? tags : rules.tags,
-    entities: words(said.entities, 10),
+    entities: words(answer.entities, 10),
     context: context === "" || context.length > 200 ? rules.context : context
   }
 }
@@ -301,13 +301,13 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
 
 /** Replaces the rule's relation of each candidate by the first relation in the answer with its number. Ignores any other number. */
 export const relationsIn = (
-  said: typeof Judged.Type,
+  answer: typeof Judged.Type,
   candidates: ReadonlyArray<Noted>,
   rules: ReadonlyArray<Relation>
 ): ReadonlyArray<Relation> =>
   rules.map((rule) => {
     const number = candidates.indexOf(rule.candidate)
-    const judged = number < 0 ? undefined : said.relations.find(({ note }) => note === number)
+    const judged = number < 0 ? undefined : answer.relations.find(({ note }) => note === number)
     return judged === undefined ? rule : {
       ...rule,
       similarity: judged.similarity + 0, // adding 0 turns −0 into 0

@@ -123,14 +123,14 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         const now = yield* Clock.currentTimeMillis
         const passes = matches(yield* filterOf("recall", query), now)
         const { events: _, timeRange, ...rest } = withoutTalkTypes(query)
-        const asked: SeedQuery = {
+        const seedQuery: SeedQuery = {
           ...Payload.definedFields({ ...rest, context, sourceEntity: query.sourceEntity ?? actorOf(viewer) }),
           ...(timeRange && {
             timeRange: [timeRange.from ?? 0, (timeRange.until ?? Number.MAX_SAFE_INTEGER) - 1] as const
           }),
           limit: window
         }
-        const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(asked)))
+        const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(seedQuery)))
         return newest(all.filter((one) => passes(one.record) && speaksOf(context, one.record)), limit)
       }),
     semantic: (viewer, text, { topK = 5, ...options }) =>
@@ -352,8 +352,12 @@ const toEpisode = ({ data, record }: Typed<Payload.Episode>) =>
   })
 
 const toReflection = ({ data, record }: Typed<Payload.Reflection>) => {
-  const said = record.metadata["sourceEntity"]
-  const entity = typeof said === "string" ? said : record.scope === Global ? undefined : record.scope.actorId
+  const storedEntity = record.metadata["sourceEntity"]
+  const entity = typeof storedEntity === "string"
+    ? storedEntity
+    : record.scope === Global
+    ? undefined
+    : record.scope.actorId
   return {
     id: record.source.reference ?? record.id,
     timestamp: record.validAt,

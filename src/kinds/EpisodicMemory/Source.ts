@@ -130,7 +130,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
       ),
     episodes: (viewer, { context, limit = 20, ...query }) =>
       Effect.gen(function*() {
-        yield* check("recall", Asked, { limit })
+        yield* check("recall", LimitArgs, { limit })
         const filter = { ...(yield* filterOf("recall", query)), limit: window }
         const all = context === undefined || context === ""
           ? yield* episodes.list(viewer, filter)
@@ -142,14 +142,14 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
       Effect.map(Effect.forEach(ids, (id) => episodes.get(viewer, id)), (all) => all.flatMap(Option.toArray)),
     saveReflection: reflections.put,
     reflections: (viewer, limit) =>
-      check("getReflections", Asked, { limit }).pipe(
+      check("getReflections", LimitArgs, { limit }).pipe(
         Effect.zipRight(reflections.list(viewer, { limit: window, where: ofTurns })),
         Effect.map((all) => newest(all, limit))
       )
   }
 })
 
-const Asked = Schema.Struct({ limit: Limit })
+const LimitArgs = Schema.Struct({ limit: Limit })
 
 /** Selects reflections on turns. Those with `data.beliefMemory` are hindsights and counterfactuals of `BeliefMemory`. */
 const ofTurns = { "data.beliefMemory": { exists: false } }

@@ -17,7 +17,7 @@ import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { isMisspelt, type QuestionRanker, type Signals } from "./Ranker.ts"
-import { bestThat, type Passed, type Pool, poolOf } from "./Selection.ts"
+import { bestPassing, type DocSet, docSetOf, type PassingDocs } from "./Selection.ts"
 import { SessionIndex, sumOf } from "./SessionIndex.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
@@ -52,15 +52,15 @@ type Passes = (doc: number) => boolean
 export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  /** `#ranks`: rank by doc id. `#chosen`: by doc id, the number (`#round`) of the last query that had the doc id as a candidate. */
+  /** `#ranks`: rank by doc id. `#candidateRound`: by doc id, the number (`#round`) of the last query that had the doc id as a candidate. */
   #ranks = new Float64Array()
-  readonly #chosen = int32()
+  readonly #candidateRound = int32()
   #round = 0
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
   /** Lowest rank of a candidate, divided by the best BM25. Any other match is ranked by its BM25 times this, below every candidate. */
-  #below = 0
+  #factorOfOthers = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
   readonly #passages: Passages
@@ -103,16 +103,16 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index has just matched. `pool` has its matches, `chosen` the best `byWords` of these that
+   * Ranks the candidates of the query that the index has just matched. `docSet` has its matches, `chosen` the best `byWords` of these that
    * pass the filter. `rest` decides whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth` is the
    * number of wanted hits. With `isAll`, all other matches are returned too, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
     view: View,
-    { chosen, depth, isAll, newestFirst, passes, pool, rest, terms }: {
-      readonly pool: Pool
-      readonly chosen: Passed
+    { chosen, depth, isAll, newestFirst, passes, docSet, rest, terms }: {
+      readonly docSet: DocSet
+      readonly chosen: PassingDocs
       readonly rest: Passes | undefined
       readonly passes: Passes
       readonly depth: number
@@ -124,39 +124,41 @@ export class CandidateRanker {
   ): Ranking {
     const scores = index.scores.data
     if (this.#ranks.length < scores.length) this.#ranks = new Float64Array(scores.length)
-    if (this.#chosen.data.length < scores.length) this.#chosen.set(scores.length, 0)
+    if (this.#candidateRound.data.length < scores.length) this.#candidateRound.set(scores.length, 0)
     this.#speakers.grow(scores.length)
     const ranks = this.#ranks
     this.#sessions.begin(index, view, ranker)
-    const named = ranker.named(this.#speakers.in(view, index, ranker.words))
-    this.#isSpeaker = this.#speakers.said(index, named, ranker.own)
+    const named = ranker.named(this.#speakers.namesIn(view, index, ranker.words))
+    this.#isSpeaker = this.#speakers.speakerTest(index, named, ranker.own)
     const bestMatch = chosen.best.length > 0 ? scores[chosen.best[0]!]! : 0
     const docs = this.#gather(index, view, chosen.best, passes)
-    const all = named.length === 0 ? docs : this.#withSpoken(docs, index, view, passes, ranker)
+    const all = named.length === 0 ? docs : this.#addSpoken(docs, index, view, passes, ranker)
     this.#words.clear()
     const bestWords = this.#long.size === 0
       ? bestMatch
-      : Math.max(bestMatch, this.#withLong(all, index, { pool, rest, terms, newestFirst }))
+      : Math.max(bestMatch, this.#addLong(all, index, { docSet, rest, terms, newestFirst }))
     this.#rank = (doc) => ranker.rank(this.signalsOf(doc), bestWords)
     let best = 0
-    let least = Infinity
+    let minRank = Infinity
     let wordless = 0
     for (let i = 0; i < all.length; i++) {
       const doc = all[i]!
       const rank = ranks[doc] = this.#rank(doc)
       if (rank > best) best = rank
-      if (rank < least) least = rank
+      if (rank < minRank) minRank = rank
       if (scores[doc] === 0) wordless++
     }
-    this.#below = bestMatch > 0 ? least / bestMatch : 0
+    this.#factorOfOthers = bestMatch > 0 ? minRank / bestMatch : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
     // one more than `depth`, to know whether there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
-      const others = pool.all().filter((doc) => this.#chosen.data[doc] !== this.#round)
-      const few = isAll ? others : bestThat(poolOf(others, scores), scores, wanted - all.length, newestFirst, rest).best
+      const others = docSet.all().filter((doc) => this.#candidateRound.data[doc] !== this.#round)
+      const few = isAll
+        ? others
+        : bestPassing(docSetOf(others, scores), scores, wanted - all.length, newestFirst, rest).best
       for (const doc of few) {
-        ranks[doc] = this.#below * scores[doc]!
+        ranks[doc] = this.#factorOfOthers * scores[doc]!
         all.push(doc)
       }
       if (!chosen.isWhole) count = all.length
@@ -175,8 +177,8 @@ export class CandidateRanker {
 
   /** Returns the rank of any doc id: of a candidate, of another match (below every candidate), or 0 if the doc id does not match. */
   rankOf(doc: number, index: InvertedIndex): number {
-    if (this.#chosen.data[doc] === this.#round) return this.#ranks[doc]!
-    return this.#below * index.scores.data[doc]!
+    if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
+    return this.#factorOfOthers * index.scores.data[doc]!
   }
 
   /** Returns the signals of a doc id, in an object that the next call overwrites. */
@@ -190,31 +192,31 @@ export class CandidateRanker {
   }
 
   /** Adds the long matches that contain the largest share of the query's terms. Returns the score of the best passage among them. */
-  #withLong(
+  #addLong(
     all: Array<number>,
     index: InvertedIndex,
-    { newestFirst, pool, rest, terms }: {
-      readonly pool: Pool
+    { newestFirst, docSet, rest, terms }: {
+      readonly docSet: DocSet
       readonly rest: Passes | undefined
       readonly terms: ReadonlyArray<string>
       readonly newestFirst: (a: number, b: number) => number
     }
   ): number {
-    const held = pool.all().filter((doc) => this.#long.has(doc))
+    const longMatches = docSet.all().filter((doc) => this.#long.has(doc))
     const weights = index.weights.slice(0, 31)
-    for (const doc of held) this.#ranks[doc] = sumOf(this.#sessions.masks.maskOf(doc), weights)
+    for (const doc of longMatches) this.#ranks[doc] = sumOf(this.#sessions.masks.maskOf(doc), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
     let left = maxLongLength
-    for (const doc of bestThat(poolOf(held, this.#ranks), this.#ranks, maxLong, newestFirst, rest).best) {
+    for (const doc of bestPassing(docSetOf(longMatches, this.#ranks), this.#ranks, maxLong, newestFirst, rest).best) {
       left -= sizeOf(this.#recordOf(doc))
       if (left < 0 && this.#words.size > 0) break
       const text = this.#textOf(doc)
       const words = text === undefined ? 0 : this.#passages.score(text, known, index.slope)
       this.#words.set(doc, words)
       best = Math.max(best, words)
-      if (this.#chosen.data[doc] === this.#round) continue
-      this.#chosen.data[doc] = this.#round
+      if (this.#candidateRound.data[doc] === this.#round) continue
+      this.#candidateRound.data[doc] = this.#round
       all.push(doc)
     }
     return best
@@ -228,18 +230,18 @@ export class CandidateRanker {
   ): Array<number> {
     this.#round++
     const all: Array<number> = []
-    const rounds = this.#chosen.data
+    const rounds = this.#candidateRound.data
     for (let i = 0; i < chosen.length; i++) {
       rounds[chosen[i]!] = this.#round
       all.push(chosen[i]!)
     }
-    const offer = (doc: number) => this.#offer(doc, all, index, view, passes)
-    for (const doc of chosen.slice(0, withNeighbours)) this.#sessions.around(doc, offer)
+    const addPassing = (doc: number) => this.#addPassing(doc, all, index, view, passes)
+    for (const doc of chosen.slice(0, withNeighbours)) this.#sessions.visitNeighbours(doc, addPassing)
     return all
   }
 
   /** Adds messages of speakers that the query names. Adds no message without a speaker, even if it counts as the viewer's own words. */
-  #withSpoken(
+  #addSpoken(
     all: Array<number>,
     index: InvertedIndex,
     view: View,
@@ -247,27 +249,25 @@ export class CandidateRanker {
     { times }: QuestionRanker
   ): Array<number> {
     let left = maxSpoken
-    for (const session of this.#sessions.worthy(view, times)) {
+    for (const session of this.#sessions.best(view, times)) {
       const turns = this.#sessions.turnsOf(session)
       for (let i = turns.length; i-- > 0 && left > 0;) {
         const doc = turns[i]!
         if (!this.#speakers.has(doc) || this.#isSpeaker?.(doc) !== true) continue
         left--
-        this.#offer(doc, all, index, view, passes)
+        this.#addPassing(doc, all, index, view, passes)
       }
     }
     return all
   }
 
-  #offer(doc: number, all: Array<number>, index: InvertedIndex, view: View, passes: Passes): void {
-    const rounds = this.#chosen.data
+  #addPassing(doc: number, all: Array<number>, index: InvertedIndex, view: View, passes: Passes): void {
+    const rounds = this.#candidateRound.data
     if (rounds[doc] === this.#round || !(index.until.data[doc]! > view.at) || !passes(doc)) return
     rounds[doc] = this.#round
     all.push(doc)
   }
 }
-
-/* Speakers and their records. */
 
 interface Speaker {
   /** Name as `foldName` returns it; `given` is its first word. */
@@ -278,49 +278,49 @@ interface Speaker {
 }
 
 /** Largest number of speakers with which every word of a query is compared with every speaker; with more, words are looked up. */
-const few = 32
+const maxCompared = 32
 
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
   /** Numbers of the speakers, by key. The keys of a speaker are the `keysOf` the first word of the name. */
-  readonly #called = new Map<string, Set<number>>()
+  readonly #byNameKey = new Map<string, Set<number>>()
   /** Number of the speaker plus 1, by doc id; 0 if there is no speaker. */
-  readonly #actor = int32()
+  readonly #speakerByDoc = int32()
 
   add(doc: number, scope: number, record: Outline): void {
-    this.#actor.set(doc, this.#speakerOf(record, scope))
+    this.#speakerByDoc.set(doc, this.#speakerOf(record, scope))
   }
 
   /** Makes room for `docs` doc ids; those that were not added have no speaker. */
   grow(docs: number): void {
-    if (this.#actor.data.length < docs) this.#actor.set(docs, 0)
+    if (this.#speakerByDoc.data.length < docs) this.#speakerByDoc.set(docs, 0)
   }
 
   remove(doc: number, scope: number): void {
-    const speaker = this.#speakers[this.#actor.data[doc]! - 1]
+    const speaker = this.#speakers[this.#speakerByDoc.data[doc]! - 1]
     if (speaker) speaker.scopes.set(scope, (speaker.scopes.get(scope) ?? 1) - 1)
-    this.#actor.data[doc] = 0
+    this.#speakerByDoc.data[doc] = 0
   }
 
   has(doc: number): boolean {
-    return this.#actor.data[doc] !== 0
+    return this.#speakerByDoc.data[doc] !== 0
   }
 
   #speakerOf(record: Outline, scope: number): number {
-    const said = actorOf(record)
-    if (said === undefined) return 0
-    let number = this.#speakerNumbers.get(said)
+    const actor = actorOf(record)
+    if (actor === undefined) return 0
+    let number = this.#speakerNumbers.get(actor)
     if (number === undefined) {
-      const name = foldName(said)
+      const name = foldName(actor)
       const [given] = name.split(" ")
       if (!given) return 0
       number = this.#speakers.push({ name, given, scopes: new Map() }) - 1
-      this.#speakerNumbers.set(said, number)
+      this.#speakerNumbers.set(actor, number)
       for (const key of keysOf(given)) {
-        const others = this.#called.get(key)
+        const others = this.#byNameKey.get(key)
         if (others) others.add(number)
-        else this.#called.set(key, new Set([number]))
+        else this.#byNameKey.set(key, new Set([number]))
       }
     }
     const { scopes } = this.#speakers[number]!
@@ -329,31 +329,31 @@ class Speakers {
   }
 
   /** Returns names of speakers of visible records, each once, whose first word equals one of `words` or differs in one letter. */
-  in(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
+  namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
-    if (this.#speakers.length <= few) {
+    if (this.#speakers.length <= maxCompared) {
       this.#speakers.forEach(({ given }, number) => {
         if (words.some((word) => word === given || isMisspelt(given, word))) found.add(number)
       })
     } else {
-      for (const word of words) this.#calledLike(word, found)
+      for (const word of words) this.#addSimilar(word, found)
     }
     if (found.size === 0) return []
-    const seen = this.#seenOf(found, view, index)
-    return Array.from(new Set(Array.from(found).filter(seen).map((number) => this.#speakers[number]!.name))).sort()
+    const isVisible = this.#visibleSpeakers(found, view, index)
+    return Array.from(new Set(Array.from(found).filter(isVisible).map((number) => this.#speakers[number]!.name))).sort()
   }
 
-  #calledLike(word: string, found: Set<number>): void {
+  #addSimilar(word: string, found: Set<number>): void {
     for (const key of keysOf(word)) {
-      for (const number of this.#called.get(key) ?? []) {
+      for (const number of this.#byNameKey.get(key) ?? []) {
         const { given } = this.#speakers[number]!
         if (given === word || isMisspelt(given, word)) found.add(number)
       }
     }
   }
 
-  #seenOf(found: ReadonlySet<number>, view: View, index: InvertedIndex): (number: number) => boolean {
+  #visibleSpeakers(found: ReadonlySet<number>, view: View, index: InvertedIndex): (number: number) => boolean {
     const scopes = view.scopes && new Set(view.scopes)
     const has = (number: number) =>
       Array.from(this.#speakers[number]!.scopes).some(([scope, count]) =>
@@ -361,14 +361,14 @@ class Speakers {
       )
     if (view.whole) return has
     const live = new Set<number>()
-    for (const doc of index.seen(view)) {
-      if (found.has(this.#actor.data[doc]! - 1)) live.add(this.#actor.data[doc]! - 1)
+    for (const doc of index.visibleDocs(view)) {
+      if (found.has(this.#speakerByDoc.data[doc]! - 1)) live.add(this.#speakerByDoc.data[doc]! - 1)
     }
     return (number) => live.has(number)
   }
 
   /** Returns a predicate: the speaker is one of `actors`, or there is none and the scope has an id of `own`. `undefined` without both. */
-  said(
+  speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
     own: QuestionRanker["own"]
@@ -376,8 +376,8 @@ class Speakers {
     if (actors.length === 0 && own === undefined) return undefined
     const isMeant = new Uint8Array(this.#speakers.length + 1)
     for (const name of actors) this.#speakers.forEach((speaker, n) => speaker.name === name && (isMeant[n + 1] = 1))
-    const said = this.#actor.data
-    if (own === undefined) return (doc) => isMeant[said[doc]!] === 1
+    const speakers = this.#speakerByDoc.data
+    if (own === undefined) return (doc) => isMeant[speakers[doc]!] === 1
     const [userId, actorId] = [own.userId?.normalize("NFC"), own.actorId?.normalize("NFC")]
     const owned = new Map<number, boolean>()
     const isOwned = (scope: number): boolean => {
@@ -389,7 +389,7 @@ class Speakers {
       owned.set(scope, is)
       return is
     }
-    return (doc) => said[doc] === 0 ? isOwned(index.scopeOf(doc)) : isMeant[said[doc]!] === 1
+    return (doc) => speakers[doc] === 0 ? isOwned(index.scopeOf(doc)) : isMeant[speakers[doc]!] === 1
   }
 }
 

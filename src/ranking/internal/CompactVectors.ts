@@ -11,7 +11,7 @@ import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 /** Vectors are quantised once their 8-bit rows would have this size in bytes. For fewer, a WebAssembly memory costs more than it saves. */
 const quantizeFrom = 131_072
 /** Largest number of components in the cache of originals once vectors are quantised: 1 MB. */
-const kept = 262_144
+const cachedComponents = 262_144
 
 /** A vector that was not quantised. */
 export interface Original {
@@ -93,7 +93,7 @@ export class CompactVectors {
 
   #shrink(): void {
     for (const hash of this.#originals.keys()) {
-      if (this.#originals.size * this.dimensions <= kept) return
+      if (this.#originals.size * this.dimensions <= cachedComponents) return
       this.#originals.delete(hash)
     }
   }

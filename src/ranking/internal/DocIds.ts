@@ -52,16 +52,16 @@ export class Arena {
    * Free lists by logarithm of the block size: address of the first free block, plus 1. The first integer of a free block is the next
    * one's.
    */
-  readonly #idle = new Int32Array(32)
+  readonly #freeBlocks = new Int32Array(32)
 
-  /** Returns the array that contains the block at an address. `take` may replace it, so call this again after each `take`. */
-  at(place: number): Int32Array {
-    return this.#segments[place >>> bits]!
+  /** Returns the array that contains the block at an address. `allocate` may replace it, so call this again after each `allocate`. */
+  at(address: number): Int32Array {
+    return this.#segments[address >>> bits]!
   }
 
   /** Returns the index in its array at which the block at an address begins. */
-  from(place: number): number {
-    return place & (segment - 1)
+  from(address: number): number {
+    return address & (segment - 1)
   }
 
   /** Upper bound of the number of integers in all blocks. */
@@ -70,18 +70,18 @@ export class Arena {
   }
 
   /** Allocates a block of a size and returns its address. The block is not cleared. */
-  take(size: number): number {
+  allocate(size: number): number {
     const rank = 31 - Math.clz32(size)
-    const idle = this.#idle[rank]! - 1
-    if (idle >= 0) {
-      this.#idle[rank] = this.at(idle)[this.from(idle)]!
-      return idle
+    const reused = this.#freeBlocks[rank]! - 1
+    if (reused >= 0) {
+      this.#freeBlocks[rank] = this.at(reused)[this.from(reused)]!
+      return reused
     }
     const room = segment - this.from(this.#end)
-    if (2 * size > room) this.#close(room)
-    const place = this.#end
+    if (2 * size > room) this.#closeSegment(room)
+    const address = this.#end
     this.#end += 2 * size
-    const number = place >>> bits
+    const number = address >>> bits
     const first = this.#segments[0]!
     if (number > 0) {
       this.#segments[number] ??= new Int32Array(Math.max(segment, 2 * size))
@@ -91,18 +91,18 @@ export class Arena {
       grown.set(first)
       this.#segments[0] = grown
     }
-    return place
+    return address
   }
 
   /** Frees a block. */
-  give(place: number, size: number): void {
+  free(address: number, size: number): void {
     const rank = 31 - Math.clz32(size)
-    this.at(place)[this.from(place)] = this.#idle[rank]!
-    this.#idle[rank] = place + 1
+    this.at(address)[this.from(address)] = this.#freeBlocks[rank]!
+    this.#freeBlocks[rank] = address + 1
   }
 
   /** Turns the remaining space of a segment into free blocks, so that the next block begins a new segment. */
-  #close(room: number): void {
+  #closeSegment(room: number): void {
     const number = this.#end >>> bits
     if (number > 0 && room === segment) return // the segment is unused
     if (number === 0 && this.#segments[0]!.length < segment) {
@@ -113,7 +113,7 @@ export class Arena {
     this.#segments[number] ??= new Int32Array(segment)
     for (let left = room; left > 0;) {
       const size = 2 ** (30 - Math.clz32(left)) // the largest power of two up to left / 2
-      this.give(this.#end, size)
+      this.free(this.#end, size)
       this.#end += 2 * size
       left -= 2 * size
     }
@@ -125,7 +125,7 @@ export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
   /** Numbers of the scopes that have an id, by the key of that id, such as `userId=ada`. */
-  readonly #having = new Map<string, Array<number>>()
+  readonly #byId = new Map<string, Array<number>>()
 
   /** Returns the number of a scope, counted from 0; equal scopes have the same number. */
   numberOf(scope: MemoryScope.MemoryScope): number {
@@ -136,9 +136,9 @@ export class ScopeIndex {
     this.#numbers.set(key, number)
     if (scope === MemoryScope.Global) return number
     for (const id of idsOf(scope)) {
-      const having = this.#having.get(id)
-      if (having) having.push(number)
-      else this.#having.set(id, [number])
+      const numbers = this.#byId.get(id)
+      if (numbers) numbers.push(number)
+      else this.#byId.set(id, [number])
     }
     return number
   }
@@ -147,7 +147,7 @@ export class ScopeIndex {
    * Returns the numbers of the visible scopes; `undefined` stands for all scopes. Cost: for `Scopes` one look-up per key; for `Within` a
    * scan of the scopes that have the rarest of its ids; for `Everyone` a scan of all scopes, if there are internal ones.
    */
-  seenBy(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
+  visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
       case "All":
         return undefined
@@ -157,8 +157,8 @@ export class ScopeIndex {
         return visibility.keys.flatMap((key) => this.#numbers.get(key) ?? [])
       case "Within": {
         const ids = idsOf(visibility.ids)
-        const having = ids.map((id) => this.#having.get(id) ?? [])
-        const fewest = having.reduce((least, scopes) => scopes.length < least.length ? scopes : least)
+        const scopesById = ids.map((id) => this.#byId.get(id) ?? [])
+        const fewest = scopesById.reduce((least, scopes) => scopes.length < least.length ? scopes : least)
         return ids.length === 1 ? fewest : this.#included(visibility, fewest)
       }
     }
@@ -176,42 +176,42 @@ const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
 
 /** Largest number of doc ids that are reserved for a scope at once. */
-const mostRoom = 1_024
+const maxReserved = 1_024
 
 /**
  * Assigns doc ids to the documents of each scope, so that those of one scope are adjacent: a query visits scope by scope, and its reads
  * and writes then hit the processor's cache. A scope that has used its doc ids gets as many again reserved, up to 1,024.
  */
-export class ScopeDocs {
+export class DocIdAllocator {
   /** Number of doc ids that are assigned or reserved, those of removed documents included. */
   end = 0
   // columns by number of the scope
-  /** `#last`: doc id of the last document, plus 1. `#room`: number of reserved doc ids after it. `#filled`: documents ever added. */
+  /** `#last`: doc id of the last document, plus 1. `#reserved`: number of reserved doc ids after it. `#added`: documents ever added. */
   readonly #last = int32()
-  readonly #room = int32()
-  readonly #filled = int32()
+  readonly #reserved = int32()
+  readonly #added = int32()
   /** Previous doc id of the same scope, plus 1, by doc id; 0 if there is none. */
   readonly #before = int32()
 
   /** Returns the doc id of the next document of a scope. Reserves doc ids, and increases `end`, if the scope has none left. */
   next(scope: number): number {
-    if (this.last(scope) >= 0 && this.#room.data[scope]! > 0) {
-      this.#room.data[scope]! -= 1
+    if (this.last(scope) >= 0 && this.#reserved.data[scope]! > 0) {
+      this.#reserved.data[scope]! -= 1
       return this.#last.data[scope]!
     }
-    const room = this.last(scope) < 0 ? 1 : Math.min(mostRoom, this.#filled.data[scope]!)
-    this.#room.set(scope, room - 1)
-    this.end += room
-    return this.end - room
+    const size = this.last(scope) < 0 ? 1 : Math.min(maxReserved, this.#added.data[scope]!)
+    this.#reserved.set(scope, size - 1)
+    this.end += size
+    return this.end - size
   }
 
   /** Stores that a document of a scope has this doc id, which `next` returned. */
-  take(scope: number, doc: number): void {
+  assign(scope: number, doc: number): void {
     const last = this.last(scope)
     this.#before.set(doc, last + 1)
-    this.#filled.set(scope, last < 0 ? 1 : this.#filled.data[scope]! + 1)
+    this.#added.set(scope, last < 0 ? 1 : this.#added.data[scope]! + 1)
     this.#last.set(scope, doc + 1)
-    this.#room.set(scope, last < 0 ? 0 : this.#room.data[scope]!)
+    this.#reserved.set(scope, last < 0 ? 0 : this.#reserved.data[scope]!)
     if (doc >= this.end) this.end = doc + 1
   }
 
@@ -239,12 +239,12 @@ export class ScoreThreshold {
 
   /** Adds a score. Cost: the logarithm of `limit` if the score is among the best so far, else a comparison. */
   offer(score: number): void {
-    if (this.#heap.length < this.#limit) this.#rise(score)
-    else if (score > this.value) this.#sink(score)
+    if (this.#heap.length < this.#limit) this.#siftUp(score)
+    else if (score > this.value) this.#siftDown(score)
     if (this.#heap.length === this.#limit) this.value = this.#heap[0]!
   }
 
-  #rise(score: number): void {
+  #siftUp(score: number): void {
     const heap = this.#heap
     let at = heap.push(score) - 1
     while (at > 0) {
@@ -256,7 +256,7 @@ export class ScoreThreshold {
     heap[at] = score
   }
 
-  #sink(score: number): void {
+  #siftDown(score: number): void {
     const heap = this.#heap
     let at = 0
     for (;;) {
@@ -294,15 +294,15 @@ const bestOfMany = (
   limit: number,
   tie: (a: number, b: number) => number
 ): Array<number> => {
-  let most = 0
-  for (let i = 0; i < count; i++) if (scores[docs[i]!]! > most) most = scores[docs[i]!]!
-  const scale = intervals / most // scores of 0 or less fall into the first interval
+  let maxScore = 0
+  for (let i = 0; i < count; i++) if (scores[docs[i]!]! > maxScore) maxScore = scores[docs[i]!]!
+  const scale = intervals / maxScore // scores of 0 or less fall into the first interval
   histogram.fill(0)
   for (let i = 0; i < count; i++) histogram[(scores[docs[i]!]! * scale) | 0]!++
-  let least = intervals
-  for (let above = histogram[least]!; least > 0 && above < limit; above += histogram[least]!) least--
+  let lowest = intervals
+  for (let above = histogram[lowest]!; lowest > 0 && above < limit; above += histogram[lowest]!) lowest--
   const close: Array<number> = []
-  for (let i = 0; i < count; i++) if (((scores[docs[i]!]! * scale) | 0) >= least) close.push(docs[i]!)
+  for (let i = 0; i < count; i++) if (((scores[docs[i]!]! * scale) | 0) >= lowest) close.push(docs[i]!)
   return bestOfFew(new Int32Array(close), close.length, scores, limit, tie)
 }
 
@@ -328,24 +328,24 @@ const bestOfFew = (
   tie: (a: number, b: number) => number
 ): Array<number> => {
   const threshold = new ScoreThreshold(limit)
-  let reach = -Infinity // not captured by a closure, which would make it slow in this loop
-  const reached: Array<number> = []
+  let minScore = -Infinity // not captured by a closure, which would make it slow in this loop
+  const found: Array<number> = []
   for (let i = count - 1; i >= 0; i--) { // begins at the end: the newest doc ids are there, and win ties
     const doc = docs[i]!
     const score = scores[doc]!
-    if (score < reach) continue
-    reached.push(doc)
-    if (score === reach) continue
+    if (score < minScore) continue
+    found.push(doc)
+    if (score === minScore) continue
     threshold.offer(score)
-    reach = threshold.value
+    minScore = threshold.value
   }
-  const least = reach
-  const best = reached.filter((doc) => scores[doc]! > least)
+  const kthScore = minScore
+  const best = found.filter((doc) => scores[doc]! > kthScore)
   const wanted = limit - best.length // is at least 1
   const equal: Array<number> = []
   let last = -1
-  for (const doc of reached) {
-    if (scores[doc]! !== least || (last >= 0 && tie(last, doc) < 0)) continue
+  for (const doc of found) {
+    if (scores[doc]! !== kthScore || (last >= 0 && tie(last, doc) < 0)) continue
     if (equal.push(doc) < 4 * wanted) continue
     equal.sort(tie).length = wanted
     last = equal[wanted - 1]!
@@ -360,7 +360,7 @@ const bestOfFew = (
 export class TopKBounds {
   readonly #threshold: ScoreThreshold
   readonly #docs: Array<number> = []
-  readonly #most: Array<number> = []
+  readonly #upperBounds: Array<number> = []
 
   /** `limit`: at least 1. */
   constructor(limit: number) {
@@ -368,32 +368,32 @@ export class TopKBounds {
   }
 
   /** The `limit`-th best lower bound so far. A doc id is collected only if its upper bound is at least this. */
-  get bar(): number {
+  get threshold(): number {
     return this.#threshold.value
   }
 
-  /** Adds a doc id with the bounds of its score. Cost: the logarithm of `limit` if it raises `bar`, else a comparison. */
-  offer(doc: number, least: number, most: number): void {
-    if (most < this.#threshold.value) return
+  /** Adds a doc id with the bounds of its score. Cost: the logarithm of `limit` if it raises `threshold`, else a comparison. */
+  offer(doc: number, lower: number, upper: number): void {
+    if (upper < this.#threshold.value) return
     this.#docs.push(doc)
-    this.#most.push(most)
-    this.#threshold.offer(least)
+    this.#upperBounds.push(upper)
+    this.#threshold.offer(lower)
   }
 
   /** The doc ids that may be among the best, in the order in which they were offered. */
   get all(): Array<number> {
-    return this.#docs.filter((_, i) => this.#most[i]! >= this.#threshold.value)
+    return this.#docs.filter((_, i) => this.#upperBounds[i]! >= this.#threshold.value)
   }
 }
 
 /** Reorders the first `count` doc ids so that those that pass come first, and returns the number of these. */
 export const narrow = (docs: Int32Array, count: number, passes: (doc: number) => boolean): number => {
-  let kept = 0
+  let passed = 0
   for (let i = 0; i < count; i++) {
     const doc = docs[i]!
     if (!passes(doc)) continue
-    docs[i] = docs[kept]!
-    docs[kept++] = doc
+    docs[i] = docs[passed]!
+    docs[passed++] = doc
   }
-  return kept
+  return passed
 }

@@ -7,7 +7,7 @@ import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
 
 /** The smallest number above 0: every match scores at least this. */
-export const leastScore = Number.MIN_VALUE
+export const lowestMatchScore = Number.MIN_VALUE
 
 /** The different pairs of a code (see `Postings`) and a length, by number. */
 export class Impacts {
@@ -23,7 +23,7 @@ export class Impacts {
     const mask = this.#table.length - 1
     for (let i = hash(code, length) & mask;; i = (i + 1) & mask) {
       const number = this.#table[i]! - 1
-      if (number < 0) return this.#open(code, length)
+      if (number < 0) return this.#create(code, length)
       if (this.#codes.data[number] === code && this.#lengths.data[number] === length) return number
     }
   }
@@ -32,19 +32,19 @@ export class Impacts {
     return this.#codes.data[number]!
   }
 
-  #open(code: number, length: number): number {
+  #create(code: number, length: number): number {
     const number = this.#count++
     this.#codes.set(number, code)
     this.#lengths.set(number, length)
     if (2 * this.#count > this.#table.length) {
       this.#table = new Int32Array(2 * this.#table.length)
-      for (let one = 0; one < number; one++) this.#seat(one)
+      for (let one = 0; one < number; one++) this.#insert(one)
     }
-    this.#seat(number)
+    this.#insert(number)
     return number
   }
 
-  #seat(number: number): void {
+  #insert(number: number): void {
     const mask = this.#table.length - 1
     let i = hash(this.#codes.data[number]!, this.#lengths.data[number]!) & mask
     while (this.#table[i] !== 0) i = (i + 1) & mask
@@ -55,11 +55,11 @@ export class Impacts {
    * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, it looks
    * the summands up in tables, which are filled first. `weights` has the weight of each term; `postings` is the number of all postings.
    */
-  weighed(weights: ReadonlyArray<number>, slope: number, postings: number): Scatter {
+  adderFor(weights: ReadonlyArray<number>, slope: number, postings: number): AddScores {
     const [codes, lengths] = [this.#codes.data, this.#lengths.data]
     const count = this.#count
     if (postings < 2 * weights.length * count) {
-      return (n, arena, from, end, into) => scatterFew(arena, from, end, weights[n]!, slope, codes, lengths, into)
+      return (n, arena, from, end, into) => addScoresOfFew(arena, from, end, weights[n]!, slope, codes, lengths, into)
     }
     weights.forEach((weight, n) => {
       const table = (tables[n]?.length ?? 0) < count ? tables[n] = new Float64Array(2 * count) : tables[n]!
@@ -69,9 +69,9 @@ export class Impacts {
       }
     })
     return (n, arena, from, end, into) =>
-      into.passing === undefined
-        ? scatter(arena, from, end, tables[n]!, into)
-        : scatterPassing(arena, from, end, tables[n]!, into, into.passing)
+      into.groupFilter === undefined
+        ? addScores(arena, from, end, tables[n]!, into)
+        : addScoresFiltered(arena, from, end, tables[n]!, into, into.groupFilter)
   }
 }
 
@@ -79,77 +79,78 @@ export class Impacts {
 const tables: Array<Float64Array> = []
 
 /** The matches to count: those whose group has an odd verdict (1: the group passes). `groups` is by doc id, `verdicts` by group. */
-export interface Passing {
+export interface GroupFilter {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
 }
 
 /**
- * Callbacks of `InvertedIndex.match`: `read` is called after each scope; `passing` returns which matches are counted (`undefined`: all).
+ * Callbacks of `InvertedIndex.match`: `afterScope` is called after each scope; `groupFilter` returns which matches are counted
+ * (`undefined`: all).
  */
-export interface Reader {
-  readonly read: (from: number) => number
-  readonly passing: () => Passing | undefined
+export interface MatchObserver {
+  readonly afterScope: (from: number) => number
+  readonly groupFilter: () => GroupFilter | undefined
 }
 
-/** The fields of an `InvertedIndex` that a `Scatter` reads and writes. Their comments are in `InvertedIndex`. */
+/** The fields of an `InvertedIndex` that an `AddScores` reads and writes. Their comments are in `InvertedIndex`. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
-  readonly reach: number
-  readonly passing: Passing | undefined
+  readonly minListed: number
+  readonly groupFilter: GroupFilter | undefined
   matched: number
-  found: number
+  passed: number
 }
 
 /** Adds the summands of the postings `arena[from..end)` of a term to the scores of their documents. */
-type Scatter = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
+type AddScores = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
-/** The hot loop: 3 ns per posting. Once few documents reach `reach`, the processor predicts its only branch correctly. */
-const scatter = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
-  const { matches: { data: matches }, reach, scores: { data: scores } } = into
-  let { found, matched } = into
+/** The hot loop: 3 ns per posting. Once few documents reach `minListed`, the processor predicts its only branch correctly. */
+const addScores = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
+  const { matches: { data: matches }, minListed, scores: { data: scores } } = into
+  let { passed, matched } = into
   for (let i = from; i < end; i += 2) {
     const doc = arena[i]!
     const score = scores[doc]!
     const sum = score + table[arena[i + 1]!]!
     scores[doc] = sum
-    found += +(score === 0)
-    if (sum < reach) continue
+    passed += +(score === 0)
+    if (sum < minListed) continue
     matches[matched] = doc
-    matched += +(score < reach)
+    matched += +(score < minListed)
   }
-  into.found = found
+  into.passed = passed
   into.matched = matched
 }
 
-/** The variant of `scatter` that counts only the matches that pass. */
-const scatterPassing = (
+/** The variant of `addScores` that counts only the matches that pass. */
+const addScoresFiltered = (
   arena: Int32Array,
   from: number,
   end: number,
   table: Float64Array,
   into: Scored,
-  { groups, verdicts }: Passing
+  { groups, verdicts }: GroupFilter
 ): void => {
-  const { matches: { data: matches }, reach, scores: { data: scores } } = into
-  let { found, matched } = into
+  const { matches: { data: matches }, minListed, scores: { data: scores } } = into
+  let { passed, matched } = into
   for (let i = from; i < end; i += 2) {
     const doc = arena[i]!
     const score = scores[doc]!
     const sum = score + table[arena[i + 1]!]!
     scores[doc] = sum
-    found += +(score === 0) & verdicts[groups[doc]!]!
-    if (sum < reach) continue
+    passed += +(score === 0) & verdicts[groups[doc]!]!
+    if (sum < minListed) continue
     matches[matched] = doc
-    matched += +(score < reach)
+    matched += +(score < minListed)
   }
-  into.found = found
+  into.passed = passed
   into.matched = matched
 }
 
-/** The variant of `scatter` without a table, for few postings. */
-const scatterFew = (
+/** The variant of `addScores` without a table, for few postings. */
+const addScoresOfFew = (
   arena: Int32Array,
   from: number,
   end: number,
@@ -159,8 +160,8 @@ const scatterFew = (
   lengths: Int32Array,
   into: Scored
 ): void => {
-  const { matches: { data: matches }, passing, reach, scores: { data: scores } } = into
-  let { found, matched } = into
+  const { matches: { data: matches }, groupFilter, minListed, scores: { data: scores } } = into
+  let { passed, matched } = into
   for (let i = from; i < end; i += 2) {
     const doc = arena[i]!
     const number = arena[i + 1]!
@@ -168,12 +169,12 @@ const scatterFew = (
     const score = scores[doc]!
     const sum = score + (weight * saturation(code >> 1, lengths[number]!, slope) + (code & 1))
     scores[doc] = sum
-    found += +(score === 0) & (passing === undefined ? 1 : passing.verdicts[passing.groups[doc]!]!)
-    if (sum < reach) continue
+    passed += +(score === 0) & (groupFilter === undefined ? 1 : groupFilter.verdicts[groupFilter.groups[doc]!]!)
+    if (sum < minListed) continue
     matches[matched] = doc
-    matched += +(score < reach)
+    matched += +(score < minListed)
   }
-  into.found = found
+  into.passed = passed
   into.matched = matched
 }
 

@@ -6,11 +6,11 @@
  * other scopes are counted by a scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
-import type { Sight } from "../../domain/Viewer.ts"
+import type { AccessFilter } from "../../domain/Viewer.ts"
 import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
-import { float64, type GrowableArray, int32, ScopeDocs, ScopeIndex } from "./DocIds.ts"
-import { leastScore, type Passing, PostingsCursor, type Reader } from "./Impacts.ts"
+import { DocIdAllocator, float64, type GrowableArray, int32, ScopeIndex } from "./DocIds.ts"
+import { type GroupFilter, lowestMatchScore, type MatchObserver, PostingsCursor } from "./Impacts.ts"
 import { encoding, type IndexParts, scopesIn, type Steps } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
 import type { TermMasks } from "./TermMasks.ts"
@@ -36,15 +36,15 @@ export class InvertedIndex {
   /** Number of removed documents whose tombstones remain. */
   removed = 0
   readonly until = float64()
-  /** The doc ids that the last `match` or `everything` listed, in any order: the first `matched` entries. */
+  /** The doc ids that the last `match` or `matchAll` listed, in any order: the first `matched` entries. */
   readonly matches = int32()
   matched = 0
   /** Scores by doc id; 0 for a document that does not match. */
   readonly scores = float64()
-  /** Number of matches that `passing` accepts. `matches` lists only those with a score of at least `reach`. */
-  found = 0
-  passing: Passing | undefined
-  reach = leastScore
+  /** Number of matches that `groupFilter` accepts. `matches` lists only those with a score of at least `minListed`. */
+  passed = 0
+  groupFilter: GroupFilter | undefined
+  minListed = lowestMatchScore
   /** Whether so many documents match that `clear` resets the scores of all documents, not only of listed ones. */
   isDense = false
   #masks: TermMasks | undefined
@@ -53,7 +53,7 @@ export class InvertedIndex {
   readonly weights: Array<number> = []
   slope = 0
   /** Numbers of the query's terms; −1 for a term that no document ever contained. */
-  readonly #asked: Array<number> = []
+  readonly #queryTerms: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
   /** Codes of postings (see `Postings`) by term, while a document is added; else all 0. */
@@ -62,7 +62,7 @@ export class InvertedIndex {
   readonly #scope = int32()
   readonly #length = int32()
   #postings = new Postings(this.#length)
-  readonly #places = new ScopeDocs()
+  readonly #docIds = new DocIdAllocator()
   // columns by number of the scope
   readonly #count = int32()
   readonly #total = float64()
@@ -96,18 +96,18 @@ export class InvertedIndex {
           term = postings.termOf(vocabulary.termOf(number))
           known.set(number, term + 1)
         }
-        this.#note(term, terms)
+        this.#countTerm(term, terms)
       }
     }
     for (const tokens of texts) {
       for (const token of tokens) {
         if (isCounted(token)) length++
-        this.#note(postings.termOf(token), terms)
+        this.#countTerm(postings.termOf(token), terms)
       }
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
     const number = this.#scopes.numberOf(scope)
-    const doc = this.#place(this.#docIn(number), number, length, until)
+    const doc = this.#setDoc(this.#nextDoc(number), number, length, until)
     for (const term of terms) {
       postings.push(postings.list(term, number), doc, this.#codes.data[term]!)
       this.#codes.data[term] = 0
@@ -118,7 +118,7 @@ export class InvertedIndex {
   /** Adds a document from terms that were counted before, in alternation with their codes (see `Postings`). */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
-    const doc = this.#place(this.#docIn(number), number, length, until)
+    const doc = this.#setDoc(this.#nextDoc(number), number, length, until)
     for (let i = 0; i < terms.length; i += 2) {
       const term = this.#postings.termOf(terms[i] as string) // terms and codes alternate
       this.#codes.set(term, 0) // makes room for the term
@@ -127,7 +127,7 @@ export class InvertedIndex {
     return doc
   }
 
-  #note(term: number, terms: Array<number>): void {
+  #countTerm(term: number, terms: Array<number>): void {
     if (term >= this.#codes.data.length) this.#codes.set(term, 0)
     const codes = this.#codes.data
     if (codes[term] === 0) terms.push(term)
@@ -146,8 +146,8 @@ export class InvertedIndex {
     this.#dead.data[scope]! += 1
   }
 
-  view({ now: at, visibility }: Sight): View {
-    const scopes = this.#scopes.seenBy(visibility)
+  view({ now: at, visibility }: AccessFilter): View {
+    const scopes = this.#scopes.visibleTo(visibility)
     if (scopes === undefined && this.#totalSoonest > at) {
       return { scopes, at, count: this.live, length: this.#totalLength, whole: this.removed === 0 }
     }
@@ -159,7 +159,7 @@ export class InvertedIndex {
       view.length += this.#total.data[scope]!
       if (!this.#isWhole(scope, at)) view.whole = false
       if (this.#soonest.data[scope]! > at) continue
-      for (let doc = this.#places.last(scope); doc >= 0; doc = this.#places.before(doc)) {
+      for (let doc = this.#docIds.last(scope); doc >= 0; doc = this.#docIds.before(doc)) {
         const until = this.until.data[doc]!
         if (until > at || until === -Infinity) continue
         view.count--
@@ -169,9 +169,9 @@ export class InvertedIndex {
     return view
   }
 
-  /** Number of doc ids that are assigned or reserved: see `ScopeDocs`. */
+  /** Number of doc ids that are assigned or reserved: see `DocIdAllocator`. */
   get docs(): number {
-    return this.#places.end
+    return this.#docIds.end
   }
 
   /** Returns the number of a document's scope, as in `View.scopes`. */
@@ -191,25 +191,25 @@ export class InvertedIndex {
     return this.#length.data[doc]!
   }
 
-  sees(view: View): (doc: number) => boolean {
+  visibilityIn(view: View): (doc: number) => boolean {
     const scopes = view.scopes && new Set(view.scopes)
     return (doc) => this.until.data[doc]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[doc]!))
   }
 
   /** Iterates over the visible documents, in any order. Scans the documents of the view's scopes. */
-  *seen({ at, scopes }: View): Iterable<number> {
+  *visibleDocs({ at, scopes }: View): Iterable<number> {
     const { docs, until: { data: until } } = this
     if (scopes === undefined) { for (let doc = 0; doc < docs; doc++) if (until[doc]! > at) yield doc }
     for (const scope of scopes ?? []) {
-      for (let doc = this.#places.last(scope); doc >= 0; doc = this.#places.before(doc)) {
+      for (let doc = this.#docIds.last(scope); doc >= 0; doc = this.#docIds.before(doc)) {
         if (until[doc]! > at) yield doc
       }
     }
   }
 
   /** Matches every visible document, with score 1. Call `clear` before the next match. */
-  everything(view: View): void {
-    for (const doc of this.seen(view)) {
+  matchAll(view: View): void {
+    for (const doc of this.visibleDocs(view)) {
       this.scores.data[doc] = 1
       this.matches.data[this.matched++] = doc
     }
@@ -217,7 +217,7 @@ export class InvertedIndex {
 
   /** Returns how often each term of the last `match` occurs in a document. Cost: a binary search per term. */
   frequenciesIn(doc: number): ReadonlyArray<number> {
-    return this.#asked.map((term) => {
+    return this.#queryTerms.map((term) => {
       const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[doc]!)
       return list < 0 ? 0 : this.#postings.codeIn(list, doc) >> 1
     })
@@ -225,11 +225,11 @@ export class InvertedIndex {
 
   /**
    * Scores the documents with any of the terms, and writes the terms of each to `masks`. Lists in `matches` those with a score of at least
-   * `reach`; at first all. If the view is not `whole`, some may be invisible. After each scope, calls `reader.read` with the position in
-   * `matches` of the scope's first match; `read` may remove matches (`drop`, `matched`), and returns the new `reach`, not below the old
-   * one. If few documents match, all are listed nevertheless, and `passing` is not called. Call `clear` before the next match.
+   * `minListed`; at first all. If the view is not `whole`, some may be invisible. After each scope, calls `observer.afterScope` with the
+   * position in `matches` of the scope's first match; it may remove matches (`drop`, `matched`), and returns the new `minListed`, not below
+   * the old one. If few documents match, all are listed nevertheless, and `groupFilter` is not called. Call `clear` before the next match.
    */
-  match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, reader?: Reader): void {
+  match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
@@ -246,13 +246,13 @@ export class InvertedIndex {
         many += count
         this.#cursor.add(scope, list, n)
       }
-      this.#asked.push(term)
+      this.#queryTerms.push(term)
       this.documentFrequencies.push(df)
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
     this.isDense = 4 * many > this.docs
-    this.passing = this.isDense && view.whole ? reader?.passing() : undefined
-    const impacts = postings.impacts.weighed(this.weights, slope, many)
+    this.groupFilter = this.isDense && view.whole ? observer?.groupFilter() : undefined
+    const impacts = postings.impacts.adderFor(this.weights, slope, many)
     let from = 0
     this.#cursor.run((list, n) => {
       if (this.documentFrequencies[n] === 0) return
@@ -262,19 +262,19 @@ export class InvertedIndex {
       impacts(n, arena, at, end, this)
       if (masks !== undefined && n < 31) masks.mark(arena, at, end, n, this.isDense && view.whole)
     }, () => {
-      const least = reader?.read(from) ?? leastScore
-      if (this.isDense) this.reach = least
+      const minListed = observer?.afterScope(from) ?? lowestMatchScore
+      if (this.isDense) this.minListed = minListed
       from = this.matched
     })
   }
 
-  /** Lists all matches, or those with a score of at least `least`, unless they are listed already. */
-  gather(least = leastScore): void {
-    if (least >= this.reach) return
-    this.reach = least
+  /** Lists all matches, or those with a score of at least `minScore`, unless they are listed already. */
+  listMatches(minScore = lowestMatchScore): void {
+    if (minScore >= this.minListed) return
+    this.minListed = minScore
     const { matches: { data: matches }, scores: { data: scores }, docs } = this
     this.matched = 0
-    for (let doc = 0; doc < docs; doc++) if (scores[doc]! >= least) matches[this.matched++] = doc
+    for (let doc = 0; doc < docs; doc++) if (scores[doc]! >= minScore) matches[this.matched++] = doc
   }
 
   /** Resets the score and the mask of a match, so that it no longer is one. */
@@ -289,17 +289,17 @@ export class InvertedIndex {
     if (isMany) this.scores.data.fill(0, 0, this.docs)
     else for (let i = 0; i < matches.length; i++) this.scores.data[matches[i]!] = 0
     this.#masks?.clear(isMany ? undefined : matches)
-    this.matched = this.found = 0
-    this.reach = leastScore
+    this.matched = this.passed = 0
+    this.minListed = lowestMatchScore
     this.isDense = false
-    this.passing = undefined
-    for (const each of [this.documentFrequencies, this.weights, this.#asked]) each.length = 0
+    this.groupFilter = undefined
+    for (const each of [this.documentFrequencies, this.weights, this.#queryTerms]) each.length = 0
   }
 
   /** Returns a copy without tombstones, and the old doc ids that it keeps: `kept[n]` has doc id n in the copy. */
-  compacted(): { readonly index: InvertedIndex; readonly kept: Int32Array } {
+  compacted(): { readonly index: InvertedIndex; readonly oldDocs: Int32Array } {
     const index = new InvertedIndex()
-    const kept = new Int32Array(this.live)
+    const oldDocs = new Int32Array(this.live)
     const docs = new Int32Array(this.docs).fill(-1)
     const scopes = new Int32Array(this.#scopes.all.length).fill(-1)
     for (let scope = 0, left = 0; scope < scopes.length; scope++) {
@@ -307,16 +307,16 @@ export class InvertedIndex {
       scopes[scope] = index.#scopes.numberOf(this.#scopes.all[scope]!)
       left += this.#count.data[scope]!
       let to = left
-      for (let doc = this.#places.last(scope); doc >= 0; doc = this.#places.before(doc)) {
-        if (this.until.data[doc] !== -Infinity) kept[--to] = doc
+      for (let doc = this.#docIds.last(scope); doc >= 0; doc = this.#docIds.before(doc)) {
+        if (this.until.data[doc] !== -Infinity) oldDocs[--to] = doc
       }
       for (; to < left; to++) {
-        const doc = kept[to]!
-        docs[doc] = index.#place(to, scopes[scope]!, this.#length.data[doc]!, this.until.data[doc]!)
+        const doc = oldDocs[to]!
+        docs[doc] = index.#setDoc(to, scopes[scope]!, this.#length.data[doc]!, this.until.data[doc]!)
       }
     }
     index.#postings = this.#postings.compacted(docs, scopes, index.#length)
-    return { index, kept }
+    return { index, oldDocs }
   }
 
   /** Unpacks the postings of terms in steps, so that a document with these terms is added quickly. */
@@ -346,7 +346,7 @@ export class InvertedIndex {
     for (let n = 1; n < nexts.length; n++) nexts[n]! += nexts[n - 1]!
     const order = new Int32Array(untils.length)
     for (let n = 0; n < untils.length; n++) {
-      order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, untils[n]!)
+      order[n] = index.#setDoc(nexts[scope![n]!]!++, scope![n]!, length![n]!, untils[n]!)
       if ((n & 4_095) === 4_095) yield 12_288
     }
     index.#postings = yield* Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
@@ -363,9 +363,9 @@ export class InvertedIndex {
     return terms
   }
 
-  #docIn(scope: number): number {
+  #nextDoc(scope: number): number {
     const before = this.docs
-    const doc = this.#places.next(scope)
+    const doc = this.#docIds.next(scope)
     this.#grow()
     this.until.data.fill(-Infinity, before, this.docs) // reserved doc ids are invisible
     return doc
@@ -376,9 +376,9 @@ export class InvertedIndex {
     for (const column of [this.until, this.scores, this.matches]) column.set(this.docs, 0)
   }
 
-  #place(doc: number, scope: number, length: number, until: number): number {
-    const isNew = this.#places.last(scope) < 0
-    this.#places.take(scope, doc)
+  #setDoc(doc: number, scope: number, length: number, until: number): number {
+    const isNew = this.#docIds.last(scope) < 0
+    this.#docIds.assign(scope, doc)
     this.#grow()
     this.live++
     this.until.data[doc] = until

@@ -7,7 +7,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import { relevanceOf } from "../Bm25.ts"
-import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
+import type { Candidate, CompiledFilter, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
 import { byWords, CandidateRanker } from "./CandidateRanker.ts"
 import { narrow } from "./DocIds.ts"
@@ -17,7 +17,7 @@ import { actorOf, type ColumnFilter, Columns, isLong, type Outline } from "./Out
 import type { QuestionRanker } from "./Ranker.ts"
 import { RecencyIndex } from "./RecencyIndex.ts"
 import type { ScoreBound } from "./ScoreBound.ts"
-import { bestThat, choose, firstLook, MatchCollector, type Pool, poolOf, sampleOf } from "./Selection.ts"
+import { bestPassing, choose, type DocSet, docSetOf, firstStageSize, MatchCollector, sampleOf } from "./Selection.ts"
 
 /** Options of a `Matcher`. */
 export interface Options<R extends Outline> {
@@ -25,7 +25,7 @@ export interface Options<R extends Outline> {
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
   /** Whether a record passes a filter, except for its validity. */
-  readonly passes: (asked: Asked, record: R) => boolean
+  readonly passes: (compiled: CompiledFilter, record: R) => boolean
   /** Whether records have all of their metadata, so that it can be grouped (`MetadataGroups`). Default false. */
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
@@ -35,7 +35,7 @@ export interface Options<R extends Outline> {
 }
 
 /** The records that are visible and pass a filter. */
-export interface Seen {
+export interface VisibleRecords {
   readonly has: (id: MemoryId) => boolean
   /** The ids of all these records. `undefined` if an eighth or more of all records are visible, unless a list was requested. */
   readonly few: ReadonlyArray<MemoryId> | undefined
@@ -46,7 +46,7 @@ export class Matcher<R extends Outline> {
   readonly docs = new Map<MemoryId, number>()
   index = new InvertedIndex()
   #records: Array<R | undefined> = []
-  #timeline = new RecencyIndex()
+  #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
   /** Number of records that have a session or a speaker or are long, by number of the scope; and the sum over all scopes. */
   #special: Array<number> = []
@@ -80,14 +80,14 @@ export class Matcher<R extends Outline> {
   add(doc: number, record: R): void {
     this.docs.set(record.id, doc)
     this.#records[doc] = record
-    this.#timeline.add(doc, record)
-    this.#tally(doc, 1)
+    this.#byRecency.add(doc, record)
+    this.#countSpecial(doc, 1)
     this.#columns.add(doc, record)
   }
 
   /** Sorts records by time, in steps; needed after records were added in another order. Otherwise the next `page` sorts them at once. */
   sorting(): Steps<void> {
-    return this.#timeline.sorting()
+    return this.#byRecency.sorting()
   }
 
   /** Removes a record; returns whether it was there. */
@@ -95,7 +95,7 @@ export class Matcher<R extends Outline> {
     const doc = this.docs.get(id)
     if (doc === undefined) return false
     this.docs.delete(id)
-    this.#tally(doc, -1)
+    this.#countSpecial(doc, -1)
     this.#columns.remove(doc)
     this.#records[doc] = undefined
     this.index.remove(doc)
@@ -105,17 +105,17 @@ export class Matcher<R extends Outline> {
 
   /** Compacts the index: rebuilds all parts without the doc ids of removed records. */
   #compact(): void {
-    const { index, kept } = this.index.compacted()
+    const { index, oldDocs } = this.index.compacted()
     const [before, docs] = [this.#records, Int32Array.from(this.docs.values())]
     this.index = index
     this.#records = []
-    this.#timeline = new RecencyIndex()
+    this.#byRecency = new RecencyIndex()
     this.#columns = new Columns(this.#options.hasMetadata === true)
     this.#candidates = this.#noCandidates()
     this.#special = []
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
-    kept.forEach((old, doc) => made[old] = doc)
+    oldDocs.forEach((old, doc) => made[old] = doc)
     for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is in the order of arrival, which is mostly that of recency
   }
 
@@ -124,7 +124,7 @@ export class Matcher<R extends Outline> {
     return new CandidateRanker(this.recordOf, (doc) => textOf(this.recordOf(doc)), tokenizer)
   }
 
-  #tally(doc: number, by: 1 | -1): void {
+  #countSpecial(doc: number, by: 1 | -1): void {
     const record = this.recordOf(doc)
     if (record.source.session === undefined && actorOf(record) === undefined && !isLong(record)) return
     const scope = this.index.scopeOf(doc)
@@ -140,14 +140,14 @@ export class Matcher<R extends Outline> {
   }
 
   /** Makes the `ColumnFilter` of a call. Conditions that the columns do not decide are evaluated on the record. */
-  passing(asked: Asked): ColumnFilter {
+  columnFilter(compiled: CompiledFilter): ColumnFilter {
     const { passes } = this.#options
-    return this.#columns.filter(asked, this.index, (doc) => passes(asked, this.#records[doc]!))
+    return this.#columns.filter(compiled, this.index, (doc) => passes(compiled, this.#records[doc]!))
   }
 
   /** Orders records of the index: newest first, then by id. */
   readonly newestFirst = (a: MemoryId, b: MemoryId): number =>
-    this.#timeline.newestFirst(this.docs.get(a)!, this.docs.get(b)!)
+    this.#byRecency.newestFirst(this.docs.get(a)!, this.docs.get(b)!)
 
   factOf(doc: number): Fact {
     return this.#options.factOf(this.recordOf(doc), this.index.lengthOf(doc))
@@ -159,35 +159,35 @@ export class Matcher<R extends Outline> {
    */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
-    if (view.count * 8 > index.live) return this.#timeline.all()
-    index.everything(view)
+    if (view.count * 8 > index.live) return this.#byRecency.all()
+    index.matchAll(view)
     const seen = Array.from(index.matches.data.subarray(0, index.matched))
     index.clear()
-    return seen.sort((a, b) => this.#timeline.newestFirst(b, a))
+    return seen.sort((a, b) => this.#byRecency.newestFirst(b, a))
   }
 
   /** Does `Retrieval.match` synchronously. */
-  match(sight: Viewer.Sight, asked: Asked, question: Question): Matches {
+  match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
-    const view = index.view(sight)
+    const view = index.view(access)
     // no ranker if it could only rank by words: the query names no time, and no visible record has a session or a speaker or is long
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
     try {
-      const filter = this.passing(asked)
+      const filter = this.columnFilter(compiled)
       const { depth, score, shares, terms } = question
       const masks = ranker && this.#candidates.masksFor(index)
       const best = ranker !== undefined ? byWords : score === undefined ? Math.max(1, depth) : sampleOf(depth)
-      const limit = filter.rest === undefined ? best : firstLook(best)
+      const limit = filter.rest === undefined ? best : firstStageSize(best)
       const scoreBound = ranker === undefined && shares !== undefined && index.live > this.#examined
         ? this.#columns.scoreBound(shares)
         : undefined
-      let pool: Pool
+      let docSet: DocSet
       if (terms === undefined) {
-        index.everything(view)
+        index.matchAll(view)
         const { matched, matches: { data: matches }, scores: { data: scores } } = index
-        pool = poolOf(matches.subarray(0, filter.narrow(matches, 0, matched)), scores)
+        docSet = docSetOf(matches.subarray(0, filter.narrow(matches, 0, matched)), scores)
       } else {
         const collector = new MatchCollector(
           index,
@@ -197,10 +197,13 @@ export class Matcher<R extends Outline> {
           score === undefined ? 0 : scoreBound?.slack(index.docs) ?? 1,
           masks
         )
-        index.match(view, terms, masks, { read: collector.read, passing: () => filter.byGroup(index.docs) })
-        pool = collector.pool()
+        index.match(view, terms, masks, {
+          afterScope: collector.collect,
+          groupFilter: () => filter.byGroup(index.docs)
+        })
+        docSet = collector.docSet()
       }
-      return this.#matchesOf(view, filter, question, { ranker, scoreBound }, pool)
+      return this.#matchesOf(view, filter, question, { ranker, scoreBound }, docSet)
     } finally {
       index.clear()
     }
@@ -215,27 +218,27 @@ export class Matcher<R extends Outline> {
       readonly ranker: QuestionRanker | undefined
       readonly scoreBound: ScoreBound | undefined
     },
-    passed: Pool
+    matches: DocSet
   ): Matches {
     const index = this.index
     const candidates = this.#candidates
-    const { newestFirst } = this.#timeline
-    const { also, depth, minScore, score, terms = [] } = question
+    const { newestFirst } = this.#byRecency
+    const { includeIds: also, depth, minScore, score, terms = [] } = question
     const scores = index.scores.data
     const examined = this.#examined
     let { rest } = filter
-    let pool = passed
-    if (rest !== undefined && pool.count <= examined) {
-      const docs = pool.all()
-      pool = poolOf(docs.subarray(0, narrow(docs, docs.length, rest)), scores)
+    let docSet = matches
+    if (rest !== undefined && docSet.count <= examined) {
+      const docs = docSet.all()
+      docSet = docSetOf(docs.subarray(0, narrow(docs, docs.length, rest)), scores)
       rest = undefined
     }
-    const chosen = ranker && bestThat(pool, scores, byWords, newestFirst, rest)
+    const chosen = ranker && bestPassing(docSet, scores, byWords, newestFirst, rest)
     const ranking = ranker && chosen && candidates.rank(
       index,
       view,
       {
-        pool,
+        docSet,
         chosen,
         rest,
         passes: filter.has,
@@ -247,13 +250,13 @@ export class Matcher<R extends Outline> {
       ranker
     )
     // a few matches are all scored, without bounds
-    const scoreBound = pool.count > examined ? bound : undefined
+    const scoreBound = docSet.count > examined ? bound : undefined
     const scored = score &&
       ((doc: number, relevance: number) =>
-        scoreBound?.exactly(doc, relevance) ??
+        scoreBound?.exactScore(doc, relevance) ??
           score(this.factOf(doc), relevance, () => index.frequenciesIn(doc)))
     const { best, count, first, isExact, scores: finals } = choose({
-      pool: ranking === undefined ? pool : poolOf(ranking.docs, ranking.ranks),
+      docSet: ranking === undefined ? docSet : docSetOf(ranking.docs, ranking.ranks),
       ranks: ranking?.ranks ?? scores,
       best: ranking?.best,
       rest: ranking === undefined || minScore > 0 ? rest : undefined,
@@ -273,7 +276,7 @@ export class Matcher<R extends Outline> {
         score: finals?.[n] ?? scored?.(doc, relevance) ?? relevance
       }
     }
-    const wanted = also.length === 0 ? [] : this.#docsOf(also, first, view, filter.has)
+    const requested = also.length === 0 ? [] : this.#docsOf(also, first, view, filter.has)
     return {
       documents: view.count,
       totalLength: view.length,
@@ -281,7 +284,7 @@ export class Matcher<R extends Outline> {
       best,
       bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
-      candidates: [...first, ...wanted].map(candidate),
+      candidates: [...first, ...requested].map(candidate),
       // `choose` counted the candidates only; `ranking.count` includes the matches that are no candidates
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
       exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
@@ -295,13 +298,13 @@ export class Matcher<R extends Outline> {
     view: View,
     pass: (doc: number) => boolean
   ): ReadonlyArray<number> {
-    const sees = this.index.sees(view)
-    const seen = new Set(known)
+    const isVisible = this.index.visibilityIn(view)
+    const included = new Set(known)
     const found: Array<number> = []
     for (const id of ids) {
       const doc = this.docs.get(id)
-      if (doc === undefined || seen.has(doc) || !sees(doc) || !pass(doc)) continue
-      seen.add(doc)
+      if (doc === undefined || included.has(doc) || !isVisible(doc) || !pass(doc)) continue
+      included.add(doc)
       found.push(doc)
     }
     return found
@@ -311,35 +314,40 @@ export class Matcher<R extends Outline> {
    * Returns which records are visible and pass the filter: as a predicate, and also as a list if fewer than an eighth of all records are
    * visible, or if `isListed`. Valid until the index changes.
    */
-  seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
+  visibleRecords(access: Viewer.AccessFilter, compiled: CompiledFilter, isListed = false): VisibleRecords {
     const { index, docs } = this
-    const view = index.view(sight)
-    const { has: pass } = this.passing(asked)
-    const isSeen = index.sees(view)
+    const view = index.view(access)
+    const { has: pass } = this.columnFilter(compiled)
+    const isVisible = index.visibilityIn(view)
     return {
       has: (id) => {
         const doc = docs.get(id)
-        return doc !== undefined && isSeen(doc) && pass(doc)
+        return doc !== undefined && isVisible(doc) && pass(doc)
       },
       few: isListed || view.count * 8 < index.live
-        ? Array.from(index.seen(view)).filter(pass).map((doc) => this.recordOf(doc).id)
+        ? Array.from(index.visibleDocs(view)).filter(pass).map((doc) => this.recordOf(doc).id)
         : undefined
     }
   }
 
   /** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. */
-  page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
-    if (asked.filter.forgotten === true) return [] // an index has no tombstones
-    const { has: pass, isShut } = this.passing(asked)
+  page(
+    access: Viewer.AccessFilter,
+    compiled: CompiledFilter,
+    after: Position | undefined,
+    limit: number
+  ): ReadonlyArray<R> {
+    if (compiled.filter.forgotten === true) return [] // an index has no tombstones
+    const { has: pass, isShut } = this.columnFilter(compiled)
     if (isShut()) return []
-    const view = this.index.view(sight)
-    const seen = this.#byAge(view)
-    const sees = this.index.sees(view)
+    const view = this.index.view(access)
+    const byAge = this.#byAge(view)
+    const isVisible = this.index.visibilityIn(view)
     const items: Array<R> = []
-    const from = after === undefined ? seen.length : this.#timeline.after(seen, after)
+    const from = after === undefined ? byAge.length : this.#byRecency.after(byAge, after)
     for (let i = from; i-- > 0 && items.length < limit;) {
-      const doc = seen[i]!
-      if (sees(doc) && pass(doc)) items.push(this.recordOf(doc))
+      const doc = byAge[i]!
+      if (isVisible(doc) && pass(doc)) items.push(this.recordOf(doc))
     }
     return items
   }

@@ -7,10 +7,10 @@ import { GrowableArray } from "./DocIds.ts"
 
 /** Group number of the records that have no group. */
 const none = 0
-const mostGroups = 1_024
+const maxGroups = 1_024
 /** Largest number of fields of metadata that is grouped, and the longest name or text in it, in UTF-16 units. */
-const mostFields = 8
-const longest = 64
+const maxFields = 8
+const maxLength = 64
 
 /** A condition on records that have a value in a column. Evaluated once per value and cached. Valid until the index changes. */
 export interface ColumnTest {
@@ -22,12 +22,16 @@ export interface ColumnTest {
    * Whether there are doc ids without a group, whose value is 0 and which are evaluated one by one. `undefined` if 0 is a value like any
    * other.
    */
-  readonly hasLoners: boolean | undefined
-  readonly isOf: (value: number, doc: number) => boolean
+  readonly hasUngrouped: boolean | undefined
+  readonly evaluate: (value: number, doc: number) => boolean
 }
 
 /** Evaluates the condition for a value, and caches the result: 1 passes, 2 does not pass. */
-export const verdictOf = ({ hasLoners, isOf, verdicts }: ColumnTest, value: number, doc: number): number => {
+export const verdictOf = (
+  { hasUngrouped: hasLoners, evaluate: isOf, verdicts }: ColumnTest,
+  value: number,
+  doc: number
+): number => {
   const verdict = isOf(value, doc) ? 1 : 2
   if (value !== none || hasLoners === undefined) verdicts[value] = verdict
   return verdict
@@ -43,14 +47,14 @@ export const passesTest = (test: ColumnTest, doc: number): boolean => {
 export class MetadataGroups {
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   /** The representative of each group, by number: one record of the group, on which conditions on metadata are evaluated. */
-  readonly #likes: Array<Filtered | undefined> = [undefined]
+  readonly #representatives: Array<Filtered | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** Whether a record without a group was added. */
-  #hasLoners = false
+  #hasUngrouped = false
 
   add(doc: number, record: Filtered): void {
     const number = this.#numberOf(record)
-    if (number === none) this.#hasLoners = true
+    if (number === none) this.#hasUngrouped = true
     this.#group.set(doc, number)
   }
 
@@ -60,8 +64,8 @@ export class MetadataGroups {
     if (key === undefined) return none
     const known = this.#numbers.get(key)
     if (known !== undefined) return known
-    if (this.#likes.length === mostGroups) return none
-    const number = this.#likes.push(likeOf(record, { metadata: { ...metadata } })) - 1
+    if (this.#representatives.length === maxGroups) return none
+    const number = this.#representatives.push(representativeOf(record, { metadata: { ...metadata } })) - 1
     this.#numbers.set(key, number)
     return number
   }
@@ -73,21 +77,21 @@ export class MetadataGroups {
   test(where: NonNullable<MemoryFilter["where"]>, passes: (doc: number) => boolean): ColumnTest | undefined {
     if (!Object.keys(where).every((path) => path.startsWith("metadata."))) return undefined
     const isMet = matching({ where }, undefined)
-    const likes = this.#likes
+    const representatives = this.#representatives
     return {
       column: this.#group.data,
-      verdicts: new Uint8Array(likes.length),
-      hasLoners: this.#hasLoners,
-      isOf: (group, doc) => {
-        const like = likes[group]
-        return like === undefined ? passes(doc) : isMet(like)
+      verdicts: new Uint8Array(representatives.length),
+      hasUngrouped: this.#hasUngrouped,
+      evaluate: (group, doc) => {
+        const representative = representatives[group]
+        return representative === undefined ? passes(doc) : isMet(representative)
       }
     }
   }
 }
 
 /** Makes the stand-in for the records of a group, on which a filter is evaluated: one of them, with only the `shared` tags or metadata. */
-export const likeOf = (
+export const representativeOf = (
   { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,
   shared: Partial<Pick<Filtered, "tags" | "metadata">>
 ): Filtered => ({
@@ -98,7 +102,7 @@ export const likeOf = (
 /** Returns a key that is equal for equal metadata; `undefined` if the metadata is too large or nested to be grouped. */
 const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
   const entries = Object.entries(metadata)
-  return entries.length <= mostFields && entries.every(([name, value]) => name.length <= longest && isSmall(value))
+  return entries.length <= maxFields && entries.every(([name, value]) => name.length <= maxLength && isSmall(value))
     ? JSON.stringify(entries)
     : undefined
 }
@@ -106,5 +110,5 @@ const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
 /** Whether a value is short, and its JSON differs from that of every other value. */
 const isSmall = (value: unknown): boolean =>
   typeof value === "string"
-    ? value.length <= longest
+    ? value.length <= maxLength
     : value === null || typeof value === "boolean" || Number.isFinite(value)

@@ -69,17 +69,17 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns at most `limit` of the records that `sees` accepts or lists, those with the highest cosines above 0, nearest first. */
+  /** Returns at most `limit` of the records that `among` accepts or lists, those with the highest cosines above 0, nearest first. */
   nearest(
     vector: Float32Array,
     limit: number,
-    sees: ((id: MemoryId) => boolean) | ReadonlyArray<MemoryId>
+    among: ((id: MemoryId) => boolean) | ReadonlyArray<MemoryId>
   ): ReadonlyArray<Scored<MemoryId>> {
     this.#catchUp()
     if (this.#vectors === undefined || this.#dimensions !== vector.length) return []
-    const found = typeof sees === "function"
-      ? this.#vectors.search(vector, limit, sees)
-      : this.#vectors.searchAmong(vector, sees, limit)
+    const found = typeof among === "function"
+      ? this.#vectors.search(vector, limit, among)
+      : this.#vectors.searchAmong(vector, among, limit)
     const end = found.findIndex(({ score }) => !(score > 0))
     return end < 0 ? found : found.slice(0, end)
   }

@@ -14,12 +14,12 @@ import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import type { Asked, Fact, Shares } from "../Retrieval.ts"
+import type { CompiledFilter, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 import { float64, GrowableArray, stride } from "./DocIds.ts"
-import type { Passing } from "./Impacts.ts"
+import type { GroupFilter } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
-import { type ColumnTest, likeOf, MetadataGroups, passesTest, verdictOf } from "./MetadataGroups.ts"
+import { type ColumnTest, MetadataGroups, passesTest, representativeOf, verdictOf } from "./MetadataGroups.ts"
 import type { Form } from "./Ranker.ts"
 import { memoized, ScoreBound } from "./ScoreBound.ts"
 
@@ -44,8 +44,8 @@ export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeO
 export const actorOf = (
   { metadata, scope, source }: Pick<Outline, "metadata" | "scope" | "source">
 ): string | undefined => {
-  const said = source.actor ?? metadata["actorId"]
-  return typeof said === "string" ? said : scope === MemoryScope.Global ? undefined : scope.actorId
+  const actor = source.actor ?? metadata["actorId"]
+  return typeof actor === "string" ? actor : scope === MemoryScope.Global ? undefined : scope.actorId
 }
 
 /** A `Fact` over an outline. Its properties are getters, so that making one costs almost nothing. */
@@ -116,12 +116,12 @@ export class RecordFact extends OutlineFact {
 
 /** Group number of the records that have no group. */
 const none = 0
-const mostGroups = 65_536
+const maxGroups = 65_536
 
 interface Group {
   /** A stand-in for the records of the group, on which a filter is evaluated. */
-  readonly like: Filtered
-  readonly isFelt: boolean
+  readonly representative: Filtered
+  readonly hasEmotion: boolean
   /** Number of records that are not removed. */
   live: number
 }
@@ -130,9 +130,9 @@ interface Group {
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
-  /** A record passes if its `validAt` is `#begun` or earlier, and its `invalidAt` later than `#ended`. */
-  readonly #begun: number
-  readonly #ended: number
+  /** A record passes if its `validAt` is `#maxValidAt` or earlier, and its `invalidAt` later than `#minInvalidAt`. */
+  readonly #maxValidAt: number
+  readonly #minInvalidAt: number
   readonly #tests: ReadonlyArray<ColumnTest>
   /** Whether the columns exclude no record. */
   readonly isOpen: boolean
@@ -149,16 +149,16 @@ export class ColumnFilter {
       readonly tests: ReadonlyArray<ColumnTest>
     }
   ) {
-    ;[this.#validAt, this.#invalidAt, this.#begun, this.#ended] = validity
+    ;[this.#validAt, this.#invalidAt, this.#maxValidAt, this.#minInvalidAt] = validity
     this.#tests = tests
-    this.isOpen = this.#begun === Infinity && tests.length === 0
+    this.isOpen = this.#maxValidAt === Infinity && tests.length === 0
     this.isShut = isShut
     this.rest = rest
   }
 
   /** Whether a doc id passes the columns. Cost: about 2 ns. */
   readonly passes = (doc: number): boolean => {
-    if (!(this.#validAt[doc]! <= this.#begun && this.#invalidAt[doc]! > this.#ended)) return false
+    if (!(this.#validAt[doc]! <= this.#maxValidAt && this.#invalidAt[doc]! > this.#minInvalidAt)) return false
     for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, doc)) return false
     return true
   }
@@ -170,7 +170,7 @@ export class ColumnFilter {
   narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end
     for (const test of this.#tests) kept = this.#narrowBy(test, docs, from, kept)
-    if (this.#begun < Infinity) kept = this.#narrowByTime(docs, from, kept)
+    if (this.#maxValidAt < Infinity) kept = this.#narrowByTime(docs, from, kept)
     return kept
   }
 
@@ -178,9 +178,9 @@ export class ColumnFilter {
    * Returns which groups pass, if a single column with few values decides all that columns decide of this filter; else `undefined`. `docs`
    * is the number of doc ids.
    */
-  byGroup(docs: number): Passing | undefined {
+  byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests
-    if (test === undefined || this.#tests.length > 1 || this.#begun < Infinity || test.hasLoners !== false) {
+    if (test === undefined || this.#tests.length > 1 || this.#maxValidAt < Infinity || test.hasUngrouped !== false) {
       return undefined
     }
     const { column, verdicts } = test
@@ -207,7 +207,7 @@ export class ColumnFilter {
   }
 
   #narrowByTime(docs: Int32Array, from: number, end: number): number {
-    const [validAt, invalidAt, begun, ended] = [this.#validAt, this.#invalidAt, this.#begun, this.#ended]
+    const [validAt, invalidAt, begun, ended] = [this.#validAt, this.#invalidAt, this.#maxValidAt, this.#minInvalidAt]
     let kept = from
     for (let i = from; i < end; i++) {
       const doc = docs[i]!
@@ -240,8 +240,8 @@ export class Columns {
   #lastValid = -Infinity
   #firstInvalid = Infinity
   /** Highest importance and confidence of all records that were ever added. */
-  #mostImportance = 0
-  #mostConfidence = 0
+  #maxImportance = 0
+  #maxConfidence = 0
   readonly #metadata: MetadataGroups | undefined
 
   /** `hasMetadata`: whether the records that are added have all of their metadata, so that it can be grouped. */
@@ -265,8 +265,8 @@ export class Columns {
     this.#factors.set(at + 2, confidence)
     this.#lastValid = Math.max(this.#lastValid, validAt)
     this.#firstInvalid = Math.min(this.#firstInvalid, invalidAt)
-    this.#mostImportance = Math.max(this.#mostImportance, importance)
-    this.#mostConfidence = Math.max(this.#mostConfidence, confidence)
+    this.#maxImportance = Math.max(this.#maxImportance, importance)
+    this.#maxConfidence = Math.max(this.#maxConfidence, confidence)
   }
 
   remove(doc: number): void {
@@ -276,36 +276,36 @@ export class Columns {
 
   #numberOf(record: Outline): number {
     const { data, kind, source, tags } = record
-    const isFelt = data["emotion"] !== undefined
-    const key = `${kind} ${source.trust} ${isFelt ? 1 : 0}${tags.length > 0 ? JSON.stringify(tags) : ""}`
+    const hasEmotion = data["emotion"] !== undefined
+    const key = `${kind} ${source.trust} ${hasEmotion ? 1 : 0}${tags.length > 0 ? JSON.stringify(tags) : ""}`
     const known = this.#numbers.get(key)
     if (known !== undefined) return known
-    if (this.#groups.length === mostGroups) return none
-    const number = this.#groups.push({ like: likeOf(record, { tags }), isFelt, live: 0 }) - 1
+    if (this.#groups.length === maxGroups) return none
+    const number = this.#groups.push({ representative: representativeOf(record, { tags }), hasEmotion, live: 0 }) - 1
     this.#numbers.set(key, number)
     return number
   }
 
   /** Makes the `ColumnFilter` of a call. `passes` returns whether a doc id passes the whole filter, except for its validity. */
-  filter({ at: now, filter }: Asked, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
+  filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
     const isTimeless = at === undefined || (this.#lastValid <= at && (closed || this.#firstInvalid > at))
     const groups = this.#groups
-    const isLooked = looked.some((clause) => filter[clause] !== undefined)
-    const byMetadata = where === undefined || isLooked ? undefined : this.#metadata?.test(where, passes)
-    const isLike = kinds === undefined && maxTrust === undefined && tags === undefined
+    const needsRecord = recordClauses.some((clause) => filter[clause] !== undefined)
+    const byMetadata = where === undefined || needsRecord ? undefined : this.#metadata?.test(where, passes)
+    const matchesGroup = kinds === undefined && maxTrust === undefined && tags === undefined
       ? undefined
       : matching({ kinds, maxTrust, tags }, undefined)
     const tests: Array<ColumnTest> = []
-    if (isLike !== undefined) {
+    if (matchesGroup !== undefined) {
       tests.push({
         column: this.#group.data,
         verdicts: new Uint8Array(groups.length),
-        hasLoners: groups.length === mostGroups,
-        isOf: (number, doc) => {
+        hasUngrouped: groups.length === maxGroups,
+        evaluate: (number, doc) => {
           const group = groups[number]
-          return group === undefined ? passes(doc) : isLike(group.like)
+          return group === undefined ? passes(doc) : matchesGroup(group.representative)
         }
       })
     }
@@ -314,12 +314,12 @@ export class Columns {
       tests.push({
         column,
         verdicts: new Uint8Array(count),
-        hasLoners: undefined,
-        isOf: (number) => MemoryScope.matchesScope(index.scope(number), scope)
+        hasUngrouped: undefined,
+        evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
     // metadata is a column test only if it is the only test, so that matches are counted while they are scored; else it is `rest`
-    const isOnly = byMetadata?.hasLoners === false && tests.length === 0 && isTimeless
+    const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)
     return new ColumnFilter({
@@ -331,9 +331,9 @@ export class Columns {
       ],
       tests,
       isShut: () =>
-        isLike !== undefined && groups.length < mostGroups &&
-        !groups.some((group) => group !== undefined && group.live > 0 && isLike(group.like)),
-      rest: isLooked || (where !== undefined && !isOnly) ? rest : undefined
+        matchesGroup !== undefined && groups.length < maxGroups &&
+        !groups.some((group) => group !== undefined && group.live > 0 && matchesGroup(group.representative)),
+      rest: needsRecord || (where !== undefined && !isOnly) ? rest : undefined
     })
   }
 
@@ -344,12 +344,12 @@ export class Columns {
     return new ScoreBound(
       shares,
       this.#factors.data,
-      this.#groups.map((group) => group === undefined ? Infinity : knownOf(group.like.kind)),
-      this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5)),
-      [this.#mostImportance, this.#mostConfidence]
+      this.#groups.map((group) => group === undefined ? Infinity : knownOf(group.representative.kind)),
+      this.#groups.map((group) => emotion * (group === undefined || group.hasEmotion ? 1 : 0.5)),
+      [this.#maxImportance, this.#maxConfidence]
     )
   }
 }
 
 /** Fields of a filter, besides `where`, that no column decides. */
-const looked = ["ids", "createdAt", "validAt", "minImportance"] as const
+const recordClauses = ["ids", "createdAt", "validAt", "minImportance"] as const

@@ -7,7 +7,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import { hashOf, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { Global, isInternal } from "../../domain/MemoryScope.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
-import type { Asked, Matches, Near, Question } from "../Retrieval.ts"
+import type { CompiledFilter, Matches, Near, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
 import { cosineTo } from "../VectorIndex.ts"
 import { CompactVectors } from "./CompactVectors.ts"
@@ -107,11 +107,11 @@ export class OutlineIndex {
       tokenizer,
       factOf: (outline, length) => new IndexedFact(outline, length, known),
       textOf: (outline) => known(outline) ?? this.#textOf(outline.id),
-      passes: (asked, outline) => {
+      passes: (compiled, outline) => {
         if (!this.#passesBare(outline)) return false
-        if (asked.filter.where === undefined) return true
+        if (compiled.filter.where === undefined) return true
         const text = known(outline) ?? this.#textOf(outline.id)
-        return text !== undefined && asked.passes(text)
+        return text !== undefined && compiled.passes(text)
       }
     })
   }
@@ -165,7 +165,7 @@ export class OutlineIndex {
    * After the first call for a model, its vectors are kept; `attach` ignores vectors of other models. The first call scans all records;
    * later calls scan the records without a vector, those of the library included.
    */
-  lacking(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
+  withoutVector(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
     if (vectors === undefined) {
       vectors = new CompactVectors(dimensions)
@@ -190,26 +190,33 @@ export class OutlineIndex {
     this.#vectors.delete(model)
   }
 
-  match(sight: Viewer.Sight, asked: Asked, question: Question, texts: Texts): Answer<Matches> {
-    return this.#answer(asked, texts, () => this.#matcher.match(sight, asked, question))
+  match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question, texts: Texts): Answer<Matches> {
+    return this.#answer(compiled, texts, () => this.#matcher.match(access, compiled, question))
   }
 
   near(
-    sight: Viewer.Sight,
-    asked: Asked,
+    access: Viewer.AccessFilter,
+    compiled: CompiledFilter,
     model: string,
     vector: Float32Array,
     depth: number,
     texts: Texts,
     read: Vectors
   ): Answer<Near> {
-    return this.#answer(asked, texts, () => this.#near(sight, asked, model, vector, depth, read))
+    return this.#answer(compiled, texts, () => this.#near(access, compiled, model, vector, depth, read))
   }
 
-  #near(sight: Viewer.Sight, asked: Asked, model: string, vector: Float32Array, depth: number, read: Vectors): Near {
+  #near(
+    access: Viewer.AccessFilter,
+    compiled: CompiledFilter,
+    model: string,
+    vector: Float32Array,
+    depth: number,
+    read: Vectors
+  ): Near {
     const { docs } = this.#matcher
     const vectors = this.#vectors.get(model)
-    const { few, has } = this.#matcher.seen(sight, asked, vectors === undefined)
+    const { few, has } = this.#matcher.visibleRecords(access, compiled, vectors === undefined)
     const awaiting = vectors === undefined ? few?.length ?? 0 : Array.from(vectors.waiting).filter(has).length
     const close = vectors?.dimensions === vector.length ? vectors.candidates(vector, depth, few, has) : []
     const cosineOf = cosineTo(vector)
@@ -217,14 +224,14 @@ export class OutlineIndex {
     for (const id of close) {
       const doc = docs.get(id)! // the record is there, so it has a doc id
       const { hash } = this.#matcher.recordOf(doc)
-      const held = vectors?.get(hash)
-      const own = held?.vector ?? read.get(hash)
+      const cached = vectors?.get(hash)
+      const own = cached?.vector ?? read.get(hash)
       if (own === undefined) {
         if (!read.has(hash)) this.#hashes.add(hash)
         continue
       }
-      if (held === undefined) vectors?.keep(hash, own)
-      const cosine = cosineOf(own, held?.square)
+      if (cached === undefined) vectors?.keep(hash, own)
+      const cosine = cosineOf(own, cached?.square)
       if (cosine > 0) found.push({ doc, cosine })
     }
     const { newestFirst, recordOf } = this.#matcher
@@ -233,7 +240,7 @@ export class OutlineIndex {
     return { hits, awaiting, exact: true, known: (hash) => vectors?.get(hash)?.vector }
   }
 
-  #answer<A>({ at, filter, passes }: Asked, texts: Texts, ask: () => A): Answer<A> {
+  #answer<A>({ at, filter, passes }: CompiledFilter, texts: Texts, ask: () => A): Answer<A> {
     this.#texts = texts
     this.#wanted = new Set()
     this.#hashes = new Set()

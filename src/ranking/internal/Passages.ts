@@ -80,8 +80,8 @@ const cacheSize = 2_000_000
 /** Computes the passages of long records when they are needed, and caches those of the most recently used records. */
 export class Passages {
   readonly #tokenizer: Tokenizer
-  readonly #read = new Map<MemoryRecord, ReadonlyArray<Read>>()
-  #held = 0
+  readonly #cache = new Map<MemoryRecord, ReadonlyArray<Read>>()
+  #cachedLength = 0
 
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer
@@ -105,16 +105,16 @@ export class Passages {
   }
 
   forget(record: MemoryRecord): void {
-    if (this.#read.delete(record)) this.#held -= record.body.length
+    if (this.#cache.delete(record)) this.#cachedLength -= record.body.length
   }
 
   #passagesOf(record: MemoryRecord): ReadonlyArray<Read> {
-    const passages = this.#read.get(record) ?? read(record, this.#tokenizer)
+    const passages = this.#cache.get(record) ?? read(record, this.#tokenizer)
     this.forget(record)
-    this.#read.set(record, passages)
-    this.#held += record.body.length
-    for (const oldest of this.#read.keys()) {
-      if (this.#held <= cacheSize || oldest === record) break
+    this.#cache.set(record, passages)
+    this.#cachedLength += record.body.length
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cachedLength <= cacheSize || oldest === record) break
       this.forget(oldest)
     }
     return passages

@@ -73,12 +73,12 @@ export class Postings {
   /** Returns the list of a term and scope; makes it if there is none. */
   list(term: number, scope: number): number {
     const found = this.find(term, scope)
-    return found >= 0 ? found : this.#open(term, scope)
+    return found >= 0 ? found : this.#createList(term, scope)
   }
 
   push(list: number, doc: number, code: number): void {
     const count = this.heads[list + COUNT]!
-    if ((count & (count - 1)) === 0) this.#move(list, count) // 0 or a power of two: the block is full
+    if ((count & (count - 1)) === 0) this.#enlarge(list, count) // 0 or a power of two: the block is full
     const arena = this.arena(list)
     const at = this.at(list) + 2 * count
     arena[at] = doc
@@ -273,20 +273,20 @@ export class Postings {
     const numbers = readNumbers(bytes)
     this.#packedBytes -= bytes.length
     for (let next = 0; next < numbers.length;) {
-      const list = this.#open(term, numbers[next]!)
+      const list = this.#createList(term, numbers[next]!)
       const count = numbers[next + 1]!
-      const at = this.#arena.take(roomFor(count))
+      const at = this.#arena.allocate(roomFor(count))
       this.heads[list + COUNT] = count
       this.heads[list + AT] = at
-      next = this.#spread(numbers, next + 2, at, count)
+      next = this.#unpackPostings(numbers, next + 2, at, count)
     }
     return firsts[2 * term]!
   }
 
   /** Copies `count` postings, whose doc ids are delta-encoded, to the arena. Returns the index in `numbers` after these postings. */
-  #spread(numbers: Int32Array, from: number, place: number, count: number): number {
-    const [arena, lengths, order] = [this.#arena.at(place), this.#lengths.data, this.#order]
-    const at = this.#arena.from(place)
+  #unpackPostings(numbers: Int32Array, from: number, address: number, count: number): number {
+    const [arena, lengths, order] = [this.#arena.at(address), this.#lengths.data, this.#order]
+    const at = this.#arena.from(address)
     let number = -1
     for (let i = 0; i < 2 * count; i += 2) {
       number += numbers[from + i]!
@@ -311,7 +311,7 @@ export class Postings {
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
           const doc = docs[arena[i]!]!
           if (doc < 0) continue
-          if (to < 0) to = copy.#open(copy.termOf(text), scopes[this.scopeOf(list)]!)
+          if (to < 0) to = copy.#createList(copy.termOf(text), scopes[this.scopeOf(list)]!)
           copy.push(to, doc, this.impacts.codeOf(arena[i + 1]!))
         }
       }
@@ -319,7 +319,7 @@ export class Postings {
     return copy
   }
 
-  #open(term: number, scope: number): number {
+  #createList(term: number, scope: number): number {
     const first = this.first(term)
     const made = this.#lists++ * stride
     if (made + stride > this.heads.length) this.heads = grown(this.heads, made + stride)
@@ -329,46 +329,46 @@ export class Postings {
     if (first < 0) this.#firsts.data[2 * term] = made
     else {
       this.heads[first + NEXT] = made
-      this.#enter(made)
+      this.#addToTable(made)
     }
     this.#firsts.data[2 * term + 1]! += 1
     return made
   }
 
-  #move(list: number, count: number): void {
-    const place = this.#arena.take(count === 0 ? 1 : 2 * count)
+  #enlarge(list: number, count: number): void {
+    const address = this.#arena.allocate(count === 0 ? 1 : 2 * count)
     if (count > 0) {
       const [arena, at] = [this.arena(list), this.at(list)]
-      const to = this.#arena.at(place)
-      const from = this.#arena.from(place)
+      const to = this.#arena.at(address)
+      const from = this.#arena.from(address)
       if (count > 32) to.set(arena.subarray(at, at + 2 * count), from)
       else for (let i = 0; i < 2 * count; i++) to[from + i] = arena[at + i]!
-      this.#arena.give(this.heads[list + AT]!, count)
+      this.#arena.free(this.heads[list + AT]!, count)
     }
-    this.heads[list + AT] = place
+    this.heads[list + AT] = address
   }
 
   /** Adds a list to the hash table. A full table is replaced by one of twice the size, into which each addition moves a few entries. */
-  #enter(list: number): void {
+  #addToTable(list: number): void {
     if (2 * ++this.#entries > this.#table.length) {
       this.#moveEntries(Infinity)
       this.#full = this.#table
       this.#moved = 0
       this.#table = new Int32Array(2 * this.#full.length)
     }
-    this.#seat(list)
-    this.#moveEntries(placesAtATime)
+    this.#insert(list)
+    this.#moveEntries(slotsAtATime)
   }
 
-  #moveEntries(most: number): void {
+  #moveEntries(limit: number): void {
     const full = this.#full
     if (full === undefined) return
-    const end = Math.min(full.length, this.#moved + most)
-    for (; this.#moved < end; this.#moved++) if (full[this.#moved]! > 0) this.#seat(full[this.#moved]! - 1)
+    const end = Math.min(full.length, this.#moved + limit)
+    for (; this.#moved < end; this.#moved++) if (full[this.#moved]! > 0) this.#insert(full[this.#moved]! - 1)
     if (end === full.length) this.#full = undefined
   }
 
-  #seat(list: number): void {
+  #insert(list: number): void {
     const mask = this.#table.length - 1
     let i = hash(this.heads[list + TERM]!, this.heads[list + SCOPE]!) & mask
     while (this.#table[i] !== 0) i = (i + 1) & mask
@@ -377,7 +377,7 @@ export class Postings {
 }
 
 /** Number of slots of the previous hash table that each addition moves: enough to move all before the next table is full. */
-const placesAtATime = 16
+const slotsAtATime = 16
 
 /** Returns the list of a term and scope from a hash table; −1 if there is none. */
 const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: number): number => {

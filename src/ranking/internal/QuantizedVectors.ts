@@ -88,7 +88,7 @@ export class QuantizedVectors {
         const doc = docs === undefined ? from + i : docs[from + i]!
         const near = dots[i]! * scales[doc]! * query.scale
         const error = errors[doc]! * (1 + query.error) + slack
-        if (near + error >= bounds.bar && (only === undefined || only(doc))) {
+        if (near + error >= bounds.threshold && (only === undefined || only(doc))) {
           bounds.offer(doc, near - error, near + error)
         }
       }
@@ -129,17 +129,17 @@ const quantise = (
   into: Int8Array | Int16Array,
   at: number
 ): { readonly scale: number; readonly error: number } => {
-  let most = 0
+  let largest = 0
   for (let i = 0; i < vector.length; i++) {
     const size = Math.abs(vector[i]!)
-    if (size > most) most = size
+    if (size > largest) largest = size
   }
-  if (most === 0) {
+  if (largest === 0) {
     into.fill(0, at, at + vector.length)
     return { scale: 0, error: 0 }
   }
-  const whole = range / most
-  const scale = most / range
+  const whole = range / largest
+  const scale = largest / range
   let squares = 0
   for (let i = 0; i < vector.length; i++) {
     const exact = vector[i]!

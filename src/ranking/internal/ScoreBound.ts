@@ -5,10 +5,10 @@ import { stride } from "./DocIds.ts"
 /** Returns the recency score of an age: `max(.1, ½^(age / half-life))`, both in ms; 1 for an age below 0. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
 
-/** Number of steps per half-life in the table `left`. Entry n of the table is an upper bound of `fade` within step n. */
+/** Number of steps per half-life in the table `fadeBounds`. Entry n of the table is an upper bound of `fade` within step n. */
 export const steps = 128
 const lastStep = Math.ceil(steps * Math.log2(10)) + 1
-const left = Float64Array.from(
+const fadeBounds = Float64Array.from(
   { length: lastStep + 1 },
   (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // the margin covers rounding of powers
 )
@@ -24,7 +24,7 @@ export const memoized = (of: (name: string) => number): (name: string) => number
 }
 
 /** Number of doc ids that `slack` samples. */
-const estimated = 64
+const sampleSize = 64
 
 /**
  * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
@@ -33,31 +33,31 @@ const estimated = 64
 export class ScoreBound {
   readonly #shares: Shares
   readonly #factors: Float64Array
-  /** Half-life in ms, steps of `left` per millisecond, and the most that the emotion can add; by group of `Columns`. */
+  /** Half-life in ms, steps of `fadeBounds` per millisecond, and the most that the emotion can add; by group of `Columns`. */
   readonly #halfLives: ReadonlyArray<number>
   readonly #rates: ReadonlyArray<number>
-  readonly #feelings: ReadonlyArray<number>
+  readonly #emotionTerms: ReadonlyArray<number>
   /** The most that all factors except the relevance add to the score of any record. */
   readonly #others: number
 
-  /** `factors` is that of `Columns`; `halfLives` and `feelings` are by group, where 0 stands for records without a group. */
+  /** `factors` is that of `Columns`; `halfLives` and `emotionTerms` are by group, where 0 stands for records without a group. */
   constructor(
     shares: Shares,
     factors: Float64Array,
     halfLives: ReadonlyArray<number>,
-    feelings: ReadonlyArray<number>,
+    emotionTerms: ReadonlyArray<number>,
     [importance, confidence]: readonly [most: number, most: number]
   ) {
     this.#shares = shares
     this.#factors = factors
     this.#halfLives = halfLives
     this.#rates = halfLives.map((halfLife) => steps / halfLife)
-    this.#feelings = feelings
+    this.#emotionTerms = emotionTerms
     this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
   }
 
   /** Returns the lowest relevance with which a record can reach the given score, whatever its other factors. */
-  leastFor(score: number): number {
+  minRelevance(score: number): number {
     const { relevance } = this.#shares
     return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // the margin covers rounding of sums
   }
@@ -70,22 +70,22 @@ export class ScoreBound {
     const { relevance } = this.#shares
     if (relevance <= 0 || docs === 0) return 1
     const others = Float64Array.from(
-      { length: estimated },
-      (_, n) => this.over(Math.floor(n * docs / estimated), 0)
+      { length: sampleSize },
+      (_, n) => this.upperBound(Math.floor(n * docs / sampleSize), 0)
     ).sort()
-    return Math.min(1, (others[estimated - 1]! - others[estimated >> 2]!) / relevance)
+    return Math.min(1, (others[sampleSize - 1]! - others[sampleSize >> 2]!) / relevance)
   }
 
   /** Returns an upper bound of the score of a doc id with the given relevance. */
-  over(doc: number, relevance: number): number {
+  upperBound(doc: number, relevance: number): number {
     const { confidence, importance, now, recency, relevance: share } = this.#shares
     const factors = this.#factors
     const at = stride * doc
     const group = factors[at + 3]!
     const age = now - factors[at]!
     const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
-    const sum = share * relevance + recency * left[step]! + importance * factors[at + 1]! +
-      confidence * factors[at + 2]! + this.#feelings[group]!
+    const sum = share * relevance + recency * fadeBounds[step]! + importance * factors[at + 1]! +
+      confidence * factors[at + 2]! + this.#emotionTerms[group]!
     return Math.min(1, sum)
   }
 
@@ -93,16 +93,16 @@ export class ScoreBound {
    * Returns the score of a doc id with the given relevance if the columns determine it, else `undefined`. Adds in the order of `Scorer`,
    * so the result is the same number. Faster than reading the record, which is rarely in the processor's cache.
    */
-  exactly(doc: number, relevance: number): number | undefined {
+  exactScore(doc: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares
     const factors = this.#factors
     const at = stride * doc
     const group = factors[at + 3]!
-    const feeling = this.#feelings[group]!
-    if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // the emotion is in the record only
+    const emotionTerm = this.#emotionTerms[group]!
+    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the emotion is in the record only
     const sum = share * relevance +
       (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
-      importance * factors[at + 1]! + confidence * factors[at + 2]! + feeling
+      importance * factors[at + 1]! + confidence * factors[at + 2]! + emotionTerm
     return Math.min(1, sum)
   }
 }

@@ -35,7 +35,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../Analyzer.ts"
 import { repeats, saysTheSame } from "../NearDuplicate.ts"
 import {
-  type Asked,
+  type CompiledFilter,
   type Fact,
   makeCursor,
   type Position,
@@ -67,14 +67,14 @@ export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => V
  * Returns the filter of a call, as a retrieval needs it. For forgotten records, the filter checks the valid time only if it has `asOf`, and
  * leaves out instructions unless the viewer is `System`, which alone may restore them.
  */
-export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
+export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
     const isMeant = matching(filter, undefined)
     const isSystem = Viewer.isSystem(viewer)
     return { filter, passes: (record) => (isSystem || record.source.origin !== "instructions") && isMeant(record) }
   }
   const at = trueAt(viewer, now)
-  let passes: Asked["passes"] | undefined // made when needed, since most filters are decided without reading a record
+  let passes: CompiledFilter["passes"] | undefined // made when needed, since most filters are decided without reading a record
   return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
 }
 
@@ -85,8 +85,8 @@ export class Search {
   readonly viewer: Viewer.Any
   readonly query: MemoryQuery
   readonly now: number
-  readonly sight: Viewer.Sight
-  readonly asked: Asked
+  readonly access: Viewer.AccessFilter
+  readonly compiled: CompiledFilter
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
@@ -113,8 +113,8 @@ export class Search {
     this.viewer = viewer
     this.query = query
     this.now = now
-    this.sight = Viewer.sightOf(viewer, now)
-    this.asked = askedOf(viewer, query, now)
+    this.access = Viewer.accessFilterOf(viewer, now)
+    this.compiled = compileFilter(viewer, query, now)
     this.limit = query.limit ?? defaultLimit
     this.minScore = query.minScore ?? 0
     this.weights = { lexical, vector, conversation, ranker }
@@ -239,7 +239,7 @@ export const page = (
   after: Position | undefined,
   limit: number,
   now: number
-) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
+) => retrieval.page(Viewer.accessFilterOf(viewer, now), compileFilter(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
 /** Returns how many of the first hits fit into the budget, at four characters per token. Stops at the first that does not fit. */
@@ -270,14 +270,14 @@ export interface Round {
 /** Does a round by words only. The retrieval returns matches by final score, so only near-duplicates remain to be removed. */
 function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
-  const matches = yield* retrieval.match(search.sight, search.asked, {
+  const matches = yield* retrieval.match(search.access, search.compiled, {
     terms,
     ranker,
     score: search.scorer(weight),
     shares: query.weights && Scorer.shares(query, weight, search.options.kinds, search.now),
     minScore,
     depth,
-    also: subject === undefined ? [] : [subject.id]
+    includeIds: subject === undefined ? [] : [subject.id]
   })
   const { best, count, exact } = matches
   const all = matches.candidates.map(({ signals, fact, lexical, score }): Found => (
@@ -329,17 +329,17 @@ function* rank(search: Search): SearchProgram<Result> {
     const round = embedding === undefined
       ? yield* byWord(search, depth, ranker)
       : yield* hybridSearch(search, embedding, depth, ranker)
-    const { folded, gone, kept } = yield* pick(search, round.found)
-    depth = deeper(depth, limit, Math.max(1, kept.length))
-    if (round.isCut(kept[limit - 1]?.found)) continue
+    const { folded, stale, picked } = yield* pick(search, round.found)
+    depth = deeper(depth, limit, Math.max(1, picked.length))
+    if (round.isCut(picked[limit - 1]?.found)) continue
     return {
       ...round,
-      shown: kept.map(({ found, record }): Hit => {
+      shown: picked.map(({ found, record }): Hit => {
         const passage = isLong(record) && query.text !== undefined ? round.passageOf(record) : undefined
         const explanation = query.explain === true && { explanation: round.explanationOf(found, record) }
         return { record, score: found.score, ...(passage && { passage }), ...explanation }
       }),
-      more: round.count - kept.length - folded - gone,
+      more: round.count - picked.length - folded - stale,
       folded,
       isFolded
     }
@@ -347,52 +347,52 @@ function* rank(search: Search): SearchProgram<Result> {
 }
 
 /** Returns the depth of the next round: 2 to 16 times this one. The factor is greater if fewer hits were kept, relative to `limit`. */
-const deeper = (depth: number, limit: number, kept: number): number =>
-  Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
+const deeper = (depth: number, limit: number, picked: number): number =>
+  Math.ceil(depth * Math.min(16, Math.max(2, limit / picked * (1 + 2 / picked))))
 
 interface Picked {
-  readonly kept: ReadonlyArray<{ readonly found: Found; readonly record: MemoryRecord }>
+  readonly picked: ReadonlyArray<{ readonly found: Found; readonly record: MemoryRecord }>
   readonly folded: number
-  readonly gone: number
+  readonly stale: number
 }
 
 /**
  * Returns the first `limit` records, without near-duplicates of earlier ones (`folded` counts these). Reads bodies in batches, until there
- * are enough. `gone` counts records that have been forgotten, hidden or changed since they matched, or have expired.
+ * are enough. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
-  const kept: Array<Picked["kept"][number]> = []
+  const picked: Array<Picked["picked"][number]> = []
   const isRepeated = repeats()
-  let [folded, gone] = [0, 0]
-  for (let from = 0, size = limit; kept.length < limit && from < all.length; size = 2 * (limit - kept.length) + 8) {
+  let [folded, stale] = [0, 0]
+  for (let from = 0, size = limit; picked.length < limit && from < all.length; size = 2 * (limit - picked.length) + 8) {
     const batch = all.slice(from, from + size)
     const bodies = yield* bodiesOf(search, batch)
     for (const found of batch) {
-      if (kept.length === limit) break
+      if (picked.length === limit) break
       const record = found.fact.record ?? bodies.get(found.fact.id)
-      if (record === undefined) gone++
+      if (record === undefined) stale++
       else if (isFolded && isRepeated(record)) folded++
-      else kept.push({ found, record })
+      else picked.push({ found, record })
     }
     from += batch.length
   }
-  return { kept, folded, gone }
+  return { picked, folded, stale }
 }
 
 /** Reads the records that are not in memory. Leaves out those that have since been forgotten, hidden, or changed so as not to pass. */
 function* bodiesOf(
-  { asked, retrieval, sight }: Search,
+  { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>
 ): SearchProgram<ReadonlyMap<MemoryId, MemoryRecord>> {
   const ids = all.flatMap(({ fact }) => fact.record === undefined ? [fact.id] : [])
   if (ids.length === 0) return new Map()
-  const isSeen = Viewer.includes(sight.visibility)
-  const rows = yield* retrieval.read(sight.tenant, ids)
+  const isSeen = Viewer.includes(access.visibility)
+  const rows = yield* retrieval.read(access.tenant, ids)
   return new Map(
     rows.flatMap((row) =>
       Option.isSome(row) && !row.value.forgotten && isSeen(row.value.record.scope) &&
-        !isExpired(row.value.record, sight.now) && asked.passes(row.value.record)
+        !isExpired(row.value.record, access.now) && compiled.passes(row.value.record)
         ? [[row.value.record.id, row.value.record] as const]
         : []
     )

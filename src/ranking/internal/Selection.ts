@@ -5,7 +5,7 @@
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
 import { bestOf, narrow, ScoreThreshold, topK } from "./DocIds.ts"
-import { leastScore } from "./Impacts.ts"
+import { lowestMatchScore } from "./Impacts.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import type { ColumnFilter } from "./Outline.ts"
 import type { ScoreBound } from "./ScoreBound.ts"
@@ -13,44 +13,44 @@ import type { TermMasks } from "./TermMasks.ts"
 
 type Passes = (doc: number) => boolean
 /** A set of doc ids to select from, in any order. */
-export interface Pool {
+export interface DocSet {
   readonly count: number
-  /** Some of the doc ids. The `promised` doc ids with the highest rank are among them. */
-  readonly promising: Int32Array
-  readonly promised: number
+  /** Some of the doc ids. The `topCount` doc ids with the highest rank are among them. */
+  readonly topDocs: Int32Array
+  readonly topCount: number
   /** Returns all doc ids. The caller may reorder the array, and a later call may overwrite it. */
   readonly all: () => Int32Array
-  /** Returns the doc ids whose rank is `least` or higher. */
-  readonly reaching: (least: number) => Int32Array
+  /** Returns the doc ids whose rank is `minRank` or higher. */
+  readonly withMinRank: (minRank: number) => Int32Array
 }
 
-/** Makes a pool of the doc ids in an array, which it may reorder. `ranks` is by doc id. */
-export const poolOf = (docs: Int32Array, ranks: Float64Array): Pool => ({
+/** Makes a set of the doc ids in an array, which it may reorder. `ranks` is by doc id. */
+export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
   count: docs.length,
-  promising: docs,
-  promised: 0,
+  topDocs: docs,
+  topCount: 0,
   all: () => docs,
-  reaching(least) {
-    let kept = 0
+  withMinRank(minRank) {
+    let passed = 0
     // avoids branches, as `ColumnFilter.narrow` does
     for (let i = 0; i < docs.length; i++) {
       const doc = docs[i]!
-      docs[i] = docs[kept]!
-      docs[kept] = doc
-      kept += +(ranks[doc]! >= least)
+      docs[i] = docs[passed]!
+      docs[passed] = doc
+      passed += +(ranks[doc]! >= minRank)
     }
-    return docs.subarray(0, kept)
+    return docs.subarray(0, passed)
   }
 })
 
 /**
  * Counts the matches of a query that pass the filter's columns, and collects those that may be among the best, while the index scores
  * them scope by scope. So it reads the matches of a scope while they are in the processor's cache, and few of them a second time. The
- * list of all matches is made only if a caller asks the pool for it.
+ * list of all matches is made only if a caller asks for it.
  */
 export class MatchCollector {
   #count = 0
-  readonly #promising: Array<number> = []
+  readonly #topDocs: Array<number> = []
   readonly #index: InvertedIndex
   readonly #view: View
   readonly #filter: ColumnFilter
@@ -61,11 +61,11 @@ export class MatchCollector {
   /** The best score of a match so far. */
   #best = 0
   /** Lowest score with which the index still lists a match. */
-  #reach = leastScore
+  #minListed = lowestMatchScore
 
   /**
-   * `limit` is the number of best matches that the pool promises. A match below the `limit`-th best score so far is listed only if its
-   * score is lower by at most `slack` times the best score. `masks` receives the terms that each match contains.
+   * `limit` is the number of best matches that are surely among `topDocs`. A match below the `limit`-th best score so far is listed only if
+   * its score is lower by at most `slack` times the best score. `masks` receives the terms that each match contains.
    */
   constructor(
     index: InvertedIndex,
@@ -85,82 +85,81 @@ export class MatchCollector {
   }
 
   /** Reads the matches of the index from position `from` on. Returns the least score that a later match needs: the index omits others. */
-  readonly read = (from: number): number => {
+  readonly collect = (from: number): number => {
     const index = this.#index
     const { matches: { data: matches }, scores: { data: scores } } = index
-    this.#dropUnseen(from)
+    this.#dropExpired(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
     // every match must be listed to be counted, unless `isCounted` is true: the index itself then counts
-    const isCounted = this.#view.whole && (this.#filter.isOpen || index.passing !== undefined)
-    this.#count = isCounted ? index.found : this.#count + end - from
+    const isCounted = this.#view.whole && (this.#filter.isOpen || index.groupFilter !== undefined)
+    this.#count = isCounted ? index.passed : this.#count + end - from
     const threshold = this.#threshold
-    const promising = this.#promising
-    let least = threshold.value
+    const topDocs = this.#topDocs
+    let minScore = threshold.value
     let best = this.#best
     for (let i = from; i < end; i++) {
       const doc = matches[i]!
       const score = scores[doc]!
-      if (score < least) continue
-      promising.push(doc)
+      if (score < minScore) continue
+      topDocs.push(doc)
       if (score > best) best = score
-      if (score === least) continue
+      if (score === minScore) continue
       threshold.offer(score)
-      least = threshold.value
+      minScore = threshold.value
     }
     this.#best = best
     if (index.isDense) index.matched = end
-    if (isCounted) this.#reach = Math.max(this.#reach, least - this.#slack * best)
-    return this.#reach
+    if (isCounted) this.#minListed = Math.max(this.#minListed, minScore - this.#slack * best)
+    return this.#minListed
   }
 
-  /** Returns the matches that were found. The pool is valid until the index is cleared. */
-  pool(): Pool {
+  /** Returns the matches that were found. The set is valid until the index is cleared. */
+  docSet(): DocSet {
     const index = this.#index
-    const listed = (least?: number) => {
-      index.gather(least)
+    const listed = (minScore?: number) => {
+      index.listMatches(minScore)
       const { matched, matches: { data: matches } } = index
       return matches.subarray(0, this.#filter.narrow(matches, 0, matched))
     }
     return {
       count: this.#count,
-      promising: new Int32Array(this.#promising),
-      promised: this.#limit,
+      topDocs: new Int32Array(this.#topDocs),
+      topCount: this.#limit,
       all: () => listed(),
-      reaching: (least) => poolOf(listed(Math.max(leastScore, least)), index.scores.data).reaching(least)
+      withMinRank: (minRank) =>
+        docSetOf(listed(Math.max(lowestMatchScore, minRank)), index.scores.data).withMinRank(minRank)
     }
   }
 
   /** Drops the matches from position `from` on that have expired or were removed. */
-  #dropUnseen(from: number): void {
+  #dropExpired(from: number): void {
     const { at, whole } = this.#view
     if (whole) return
     const index = this.#index
     const matches = index.matches.data
     const until = index.until.data
-    let seen = from
+    let kept = from
     for (let i = from; i < index.matched; i++) {
       const doc = matches[i]!
-      if (until[doc]! > at) matches[seen++] = doc
+      if (until[doc]! > at) matches[kept++] = doc
       else index.drop(doc)
     }
-    index.matched = seen
+    index.matched = kept
   }
 }
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. For matches by words, `promised` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
-  readonly pool: Pool
+  /** Doc ids to select from. For matches by words, `topCount` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
+  readonly docSet: DocSet
   /** Rank by doc id. The relevance of a doc id is its rank divided by the best one. */
   readonly ranks: Float64Array
   /** The best rank of a doc id that passes the filter, if it is known. */
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /**
-   * Computes the final score. Default: the relevance. Matches are then ordered by rank, as two ranks may have the same relevance.
-   */
+  /** Computes the final score. Default: the relevance. Matches are then ordered by rank, as two ranks may have the same relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
@@ -184,27 +183,27 @@ export interface Chosen {
 
 /** Selects the best `depth` matches. Cost: one or two comparisons per doc id, and the evaluation of few of them. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
-  const { newestFirst, pool, ranks, rest, scored } = choice
+  const { newestFirst, docSet, ranks, rest, scored } = choice
   if (scored === undefined && minScore === 0) {
-    const { best: first, count, isWhole } = bestThat(pool, ranks, Math.max(1, depth), newestFirst, rest)
+    const { best: first, count, isWhole } = bestPassing(docSet, ranks, Math.max(1, depth), newestFirst, rest)
     const best = choice.best ?? (first.length > 0 ? ranks[first[0]!]! : 0)
     return { first: first.slice(0, depth), best, count, isExact: isWhole }
   }
-  const scoreBound = pool.count > choice.examined ? choice.scoreBound : undefined
+  const scoreBound = docSet.count > choice.examined ? choice.scoreBound : undefined
   const isSampled = scoreBound !== undefined && rest === undefined
   const top = choice.best === undefined
-    ? bestThat(pool, ranks, isSampled ? sampleOf(depth) : 1, newestFirst, rest).best
+    ? bestPassing(docSet, ranks, isSampled ? sampleOf(depth) : 1, newestFirst, rest).best
     : []
   const best = choice.best ?? (top.length === 0 ? 0 : ranks[top[0]!]!)
   if (scored !== undefined) {
-    return weighed({ ...choice, scored, best, scoreBound, sample: isSampled ? top : [] }, depth, minScore)
+    return chooseByScore({ ...choice, scored, best, scoreBound, sample: isSampled ? top : [] }, depth, minScore)
   }
-  const docs = pool.all()
+  const docs = docSet.all()
   const count = narrow(docs, docs.length, (doc) => relevanceOf(ranks[doc]!, best) >= minScore)
-  const isFew = rest !== undefined && count <= choice.examined
-  const found = isFew
-    ? bestThat(poolOf(docs.subarray(0, narrow(docs, count, rest)), ranks), ranks, depth, newestFirst, undefined)
-    : bestThat(poolOf(docs.subarray(0, count), ranks), ranks, depth, newestFirst, rest)
+  const isFilteredFirst = rest !== undefined && count <= choice.examined
+  const found = isFilteredFirst
+    ? bestPassing(docSetOf(docs.subarray(0, narrow(docs, count, rest)), ranks), ranks, depth, newestFirst, undefined)
+    : bestPassing(docSetOf(docs.subarray(0, count), ranks), ranks, depth, newestFirst, rest)
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
@@ -218,8 +217,8 @@ const makeRoom = (docs: number): void => {
   bounds = new Float64Array(docs)
 }
 
-const weighed = (
-  { best, scoreBound, newestFirst, pool, ranks, rest, sample, scored }: Choice & {
+const chooseByScore = (
+  { best, scoreBound, newestFirst, docSet, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
     /** The best doc ids by rank. Their final scores show how high the rank of any other one must be. May be empty. */
@@ -229,60 +228,60 @@ const weighed = (
   minScore: number
 ): Chosen => {
   makeRoom(ranks.length)
-  const look = (doc: number): number | undefined => {
+  const evaluate = (doc: number): number | undefined => {
     if (rest !== undefined && !rest(doc)) return undefined
     const final = scored(doc, relevanceOf(ranks[doc]!, best))
     return final < minScore ? undefined : final
   }
   const limit = depth + 1
-  let looking = { pool, limit, tie: newestFirst }
+  let request = { docSet, limit, tie: newestFirst }
   let isWhole = true
   if (scoreBound !== undefined) {
     const threshold = new ScoreThreshold(limit)
-    for (const doc of sample) threshold.offer(look(doc) ?? -Infinity)
-    const least = Math.max(minScore, threshold.value)
-    const leastRank = sample.length === 0 ? -Infinity : best * scoreBound.leastFor(least)
-    const close = pool.reaching(leastRank)
-    const likely = close.subarray(0, bounded(close, ranks, best, scoreBound, bounds, least))
-    isWhole = threshold.value <= minScore || likely.length === pool.count
-    looking = { ...looking, pool: poolOf(likely, bounds) }
+    for (const doc of sample) threshold.offer(evaluate(doc) ?? -Infinity)
+    const minFinal = Math.max(minScore, threshold.value)
+    const minRank = sample.length === 0 ? -Infinity : best * scoreBound.minRelevance(minFinal)
+    const ranked = docSet.withMinRank(minRank)
+    const bounded = ranked.subarray(0, writeBounds(ranked, ranks, best, scoreBound, bounds, minFinal))
+    isWhole = threshold.value <= minScore || bounded.length === docSet.count
+    request = { ...request, docSet: docSetOf(bounded, bounds) }
   }
   const found = scoreBound === undefined
-    ? lookAtAll({ ...looking, most: undefined }, look)
-    : lookFor({ ...looking, most: bounds }, look)
-  const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
+    ? evaluateAll({ ...request, upperBounds: undefined }, evaluate)
+    : evaluateBest({ ...request, upperBounds: bounds }, evaluate)
+  const first = topK(found.docs, found.docs.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
   const scores = first.map((doc) => finals[doc]!)
   const isExact = isCounted || (isWhole && found.isWhole)
-  return { first, scores, best, count: isCounted ? pool.count : found.count, isExact }
+  return { first, scores, best, count: isCounted ? docSet.count : found.count, isExact }
 }
 
 /** Returns the number of doc ids with the highest ranks to evaluate first. Their final scores show which other doc ids can be skipped. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
-/** Writes the upper bound of each score to `most`, moves the doc ids whose bound is at least `minScore` to the front; returns how many. */
-const bounded = (
+/** Writes upper bounds of scores to `upperBounds`. Moves doc ids whose bound is at least `minScore` to the front; returns how many. */
+const writeBounds = (
   docs: Int32Array,
   ranks: Float64Array,
   best: number,
   scoreBound: ScoreBound,
-  most: Float64Array,
+  upperBounds: Float64Array,
   minScore: number
 ): number => {
-  let kept = 0
+  let passed = 0
   for (let i = 0; i < docs.length; i++) {
     const doc = docs[i]!
-    const bound = scoreBound.over(doc, relevanceOf(ranks[doc]!, best))
-    most[doc] = bound
+    const bound = scoreBound.upperBound(doc, relevanceOf(ranks[doc]!, best))
+    upperBounds[doc] = bound
     if (bound < minScore) continue
-    docs[i] = docs[kept]!
-    docs[kept++] = doc
+    docs[i] = docs[passed]!
+    docs[passed++] = doc
   }
-  return kept
+  return passed
 }
 
 /** The best doc ids that pass a filter, and the number of all that pass. */
-export interface Passed {
+export interface PassingDocs {
   /** The best doc ids that pass, best first. */
   readonly best: ReadonlyArray<number>
   /** Number of doc ids that pass. If `isWhole` is false, not all were examined, and this is a lower bound. */
@@ -294,107 +293,107 @@ export interface Passed {
  * Returns the best `limit` of the doc ids that pass, ties in the order of `tie`. If `passes` is undefined, all pass. Cost: a few
  * comparisons per doc id, and a call of `passes` for the best of them until enough have passed.
  */
-export const bestThat = (
-  pool: Pool,
+export const bestPassing = (
+  docSet: DocSet,
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number,
   passes: Passes | undefined
-): Passed => {
+): PassingDocs => {
   if (passes === undefined) {
-    const docs = bestAmong(pool, limit)
-    return { best: topK(docs, docs.length, scores, limit, tie), count: pool.count, isWhole: true }
+    const docs = bestAmong(docSet, limit)
+    return { best: topK(docs, docs.length, scores, limit, tie), count: docSet.count, isWhole: true }
   }
   makeRoom(scores.length)
-  const look = (doc: number) => passes(doc) ? scores[doc]! : undefined
-  const looking = { pool, most: scores, limit: limit + 1, tie }
-  const { count: passed, isWhole, reached } = lookFor(looking, look)
-  return { best: topK(reached, reached.length, scores, limit, tie), count: passed, isWhole }
+  const evaluate = (doc: number) => passes(doc) ? scores[doc]! : undefined
+  const request = { docSet, upperBounds: scores, limit: limit + 1, tie }
+  const { count: passed, isWhole, docs } = evaluateBest(request, evaluate)
+  return { best: topK(docs, docs.length, scores, limit, tie), count: passed, isWhole }
 }
 
 /** Returns doc ids that include the best `limit` by rank. */
-const bestAmong = (pool: Pool, limit: number): Int32Array => limit <= pool.promised ? pool.promising : pool.all()
+const bestAmong = (from: DocSet, limit: number): Int32Array => limit <= from.topCount ? from.topDocs : from.all()
 
-interface Looking {
-  readonly pool: Pool
+interface EvaluationRequest {
+  readonly docSet: DocSet
   /** Upper bound of the score, by doc id. */
-  readonly most: Float64Array
+  readonly upperBounds: Float64Array
   /** Number of wanted doc ids. */
   readonly limit: number
   readonly tie: (a: number, b: number) => number
 }
 
 /** Doc ids that may be among the best. Their scores are in `finals`. `count` is the number of evaluated doc ids that passed. */
-interface Looked extends Pick<Passed, "count" | "isWhole"> {
-  readonly reached: Int32Array
+interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
+  readonly docs: Int32Array
 }
 
-/** Stages of `lookFor`: how many doc ids it selects by upper bound, and how many of these it evaluates; plus 4 · `limit` each. */
+/** Stages of `evaluateBest`: how many doc ids it selects by upper bound, and how many of these it evaluates; plus 4 · `limit` each. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
-export const firstLook = (limit: number): number => stages[0][0] + 4 * (limit + 1)
+export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids by the score of `look` (`undefined`: no match), highest upper bound first. Evaluates all if need be. */
-const lookFor = (looking: Looking, look: (doc: number) => number | undefined): Looked => {
-  const { limit, most, pool, tie } = looking
+/** Finds the best doc ids by the score of `evaluate` (`undefined`: no match), highest upper bound first. Evaluates all if need be. */
+const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
+  const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)
-  const reached: Array<number> = []
-  let looked = 0
+  const evaluated: Array<number> = []
+  let next = 0
   let found = 0
   let certain = 0
-  let apart = new Int32Array()
+  let preselected = new Int32Array()
   for (const [many, few] of stages) {
     const size = many + 4 * limit
-    if (pool.count < 4 * size) break
-    if (apart.length < size) {
-      const docs = bestAmong(pool, size)
-      apart = new Int32Array(bestOf(docs, docs.length, most, size, tie))
+    if (docSet.count < 4 * size) break
+    if (preselected.length < size) {
+      const docs = bestAmong(docSet, size)
+      preselected = new Int32Array(bestOf(docs, docs.length, upperBounds, size, tie))
     }
-    const promising = topK(apart, apart.length, most, few + 4 * limit, tie)
-    for (; looked < promising.length; looked++) {
-      const doc = promising[looked]!
-      if (most[doc]! < threshold.value) return { reached: new Int32Array(reached), count: found, isWhole: false }
-      const final = look(doc)
+    const stage = topK(preselected, preselected.length, upperBounds, few + 4 * limit, tie)
+    for (; next < stage.length; next++) {
+      const doc = stage[next]!
+      if (upperBounds[doc]! < threshold.value) return { docs: new Int32Array(evaluated), count: found, isWhole: false }
+      const final = evaluate(doc)
       if (final === undefined) continue
       found++
       finals[doc] = final
-      reached.push(doc)
+      evaluated.push(doc)
       threshold.offer(final)
       // sorted by upper bound, then by `tie`: once `limit` of them have scored their bound, no later one can come before these
-      if (final === most[doc] && ++certain === limit) {
-        return { reached: new Int32Array(reached), count: found, isWhole: false }
+      if (final === upperBounds[doc] && ++certain === limit) {
+        return { docs: new Int32Array(evaluated), count: found, isWhole: false }
       }
     }
   }
-  return lookAtAll(looking, look)
+  return evaluateAll(request, evaluate)
 }
 
-/** Does the same as `lookFor`, from the end of the pool to its start. Skips doc ids whose upper bound `most` is too low. */
-const lookAtAll = (
-  { limit, most, pool }: Pick<Looking, "pool" | "limit"> & {
-    readonly most: Float64Array | undefined
+/** Does the same as `evaluateBest`, from the end of the set to its start. Skips doc ids whose upper bound is too low. */
+const evaluateAll = (
+  { limit, upperBounds, docSet }: Pick<EvaluationRequest, "docSet" | "limit"> & {
+    readonly upperBounds: Float64Array | undefined
   },
-  look: (doc: number) => number | undefined
-): Looked => {
+  evaluate: (doc: number) => number | undefined
+): Evaluated => {
   const threshold = new ScoreThreshold(limit)
-  const reached: Array<number> = []
+  const evaluated: Array<number> = []
   let found = 0
   let isWhole = true
-  const docs = pool.all()
+  const docs = docSet.all()
   for (let i = docs.length - 1; i >= 0; i--) {
     const doc = docs[i]!
-    if (most !== undefined && most[doc]! < threshold.value) {
+    if (upperBounds !== undefined && upperBounds[doc]! < threshold.value) {
       isWhole = false
       continue
     }
-    const final = look(doc)
+    const final = evaluate(doc)
     if (final === undefined) continue
     found++
     if (final < threshold.value) continue
     finals[doc] = final
-    reached.push(doc)
+    evaluated.push(doc)
     if (final > threshold.value) threshold.offer(final)
   }
-  return { reached: new Int32Array(reached), count: found, isWhole }
+  return { docs: new Int32Array(evaluated), count: found, isWhole }
 }

@@ -20,19 +20,19 @@ import { type Form, isFirstPerson, isQuestion, type Ranker, type Signals } from 
 import { TermMasks } from "./TermMasks.ts"
 import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
-/** Largest number of sessions that `SessionIndex.worthy` returns. */
-const worthy = 5
-/** Lowest worth of a session that `SessionIndex.worthy` returns; the comment of that method defines the worth. */
-const least = 0.05
-/** `reach`: largest distance of neighbouring messages. `steps`: messages to look at on each side, as several may have the same sequence. */
-const reach = 2
-const steps = 4
+/** Largest number of sessions that `SessionIndex.best` returns. */
+const maxSessions = 5
+/** Lowest worth of a session that `SessionIndex.best` returns; the comment of that method defines the worth. */
+const minWorth = 0.05
+/** `maxDistance`: of neighbouring messages. `maxSteps`: messages to examine on each side, as several may have the same sequence. */
+const maxDistance = 2
+const maxSteps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the messages. If `isTidy`, sorted by sequence, those without one last; else unsorted, and some may be removed. */
+  /** Doc ids of the messages. If `isSorted`, sorted by sequence, those without one last; else unsorted, and some may be removed. */
   turns: Array<number>
-  isTidy: boolean
+  isSorted: boolean
   /** Cached `validAt` of the first and of the last message. */
   ends?: readonly [first: number, last: number] | undefined
   /** Number of messages that are not removed. */
@@ -40,7 +40,7 @@ interface Session {
 }
 
 /** The signals of a record of which nothing is known. */
-export const noClues: Readonly<Signals> = {
+export const noSignals: Readonly<Signals> = {
   ...{ words: 0, isTurn: false, neighbours: 0, session: 0, reply: 0, coverage: 0, isSpeaker: false },
   ...{ isQuestion: false, isFirstPerson: false, namesTime: false, validAt: 0, length: 0 }
 }
@@ -56,7 +56,7 @@ export class SessionIndex {
   readonly masks = new TermMasks()
   // columns by doc id
   readonly #sequence = float64()
-  readonly #place = int32()
+  readonly #turnIndex = int32()
   /** Cache of the form of the text: for each of `signs`, a bit that tells whether it is known, and a bit with its value. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
@@ -67,11 +67,11 @@ export class SessionIndex {
   #isWhen = false
   #weights: ReadonlyArray<number> = []
   /** The sum of `#weights`. */
-  #held = 0
+  #totalWeight = 0
   /** The rarity of each term among the sessions, and the sum of all. */
   #rarities: ReadonlyArray<number> = []
-  #rarity = 0
-  readonly #signals: Signals = { ...noClues }
+  #totalRarity = 0
+  readonly #signals: Signals = { ...noSignals }
 
   /** `recordOf` returns the record of a doc id that is not removed. */
   constructor(recordOf: (doc: number) => Outline) {
@@ -87,7 +87,7 @@ export class SessionIndex {
     const key = `${scope} ${name}`
     let number = this.#numbers.get(key)
     if (number === undefined) {
-      number = this.#sessions.push({ scope, turns: [], isTidy: true, live: 0 }) - 1
+      number = this.#sessions.push({ scope, turns: [], isSorted: true, live: 0 }) - 1
       this.#numbers.set(key, number)
       const others = this.#byScope[scope] ??= []
       others.push(number)
@@ -96,8 +96,8 @@ export class SessionIndex {
     this.#sequence.set(doc, sequence ?? Infinity)
     const session = this.#sessions[number]!
     const last = session.turns.at(-1)
-    session.isTidy &&= last === undefined || this.#sequence.data[last]! < this.#sequence.data[doc]!
-    this.#place.set(doc, session.turns.push(doc) - 1)
+    session.isSorted &&= last === undefined || this.#sequence.data[last]! < this.#sequence.data[doc]!
+    this.#turnIndex.set(doc, session.turns.push(doc) - 1)
     session.ends = undefined
     if (session.live++ === 0) this.#live[scope] = (this.#live[scope] ?? 0) + 1
   }
@@ -106,7 +106,7 @@ export class SessionIndex {
     const session = this.#sessions[this.masks.groupOf(doc) - 1]
     if (session === undefined) return
     if (--session.live === 0) this.#live[session.scope]! -= 1
-    session.isTidy = false
+    session.isSorted = false
     session.ends = undefined
     this.masks.join(doc, 0)
   }
@@ -122,34 +122,34 @@ export class SessionIndex {
     this.#isWhen = isWhen
     this.#at = view.at
     this.#weights = index.weights.slice(0, 31)
-    this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
+    this.#totalWeight = this.#weights.reduce((sum, weight) => sum + weight, 0)
     const counts = this.masks.counts(this.#weights.length)
-    const sessions = counts.some((count) => count > 0) ? this.#seen(view, index) : 0
+    const sessions = counts.some((count) => count > 0) ? this.#countVisible(view, index) : 0
     const rarities = counts.map((count) => count > 0 ? idf(sessions, count) : 0)
     this.#rarities = rarities
-    this.#rarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
+    this.#totalRarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
   }
 
   /** Returns the number of sessions that have a message visible to the viewer and not expired. */
-  #seen(view: View, index: InvertedIndex): number {
+  #countVisible(view: View, index: InvertedIndex): number {
     const isAlive = (doc: number) => index.until.data[doc]! > view.at
-    let seen = 0
+    let count = 0
     for (const scope of view.scopes ?? this.#byScope.keys()) {
-      if (view.whole) seen += this.#live[scope] ?? 0
+      if (view.whole) count += this.#live[scope] ?? 0
       else {
         for (const number of this.#byScope[scope] ?? []) {
           if (this.#sessions[number]!.turns.some((doc) => this.masks.groupOf(doc) === number + 1 && isAlive(doc))) {
-            seen++
+            count++
           }
         }
       }
     }
-    return seen
+    return count
   }
 
-  #tidied(number: number): Session {
+  #sorted(number: number): Session {
     const session = this.#sessions[number]!
-    if (!session.isTidy) {
+    if (!session.isSorted) {
       const sequence = this.#sequence.data
       session.turns = session.turns.filter((doc) => this.masks.groupOf(doc) === number + 1)
         .sort((a, b) =>
@@ -161,76 +161,76 @@ export class SessionIndex {
             ? -1
             : 1
         )
-      session.turns.forEach((doc, place) => this.#place.data[doc] = place)
-      session.isTidy = true
+      session.turns.forEach((doc, index) => this.#turnIndex.data[doc] = index)
+      session.isSorted = true
     }
     return session
   }
 
   /** Returns the doc ids of the messages of a session, sorted by sequence. */
   turnsOf(session: number): ReadonlyArray<number> {
-    return this.#tidied(session).turns
+    return this.#sorted(session).turns
   }
 
   /**
-   * Calls `tell` for each neighbour of a message, with the difference of their sequences, −2..2, negative for earlier messages. Looks at
+   * Calls `visit` for each neighbour of a message, with the difference of their sequences, −2..2, negative for earlier messages. Looks at
    * four messages on each side.
    */
-  around(doc: number, tell: (doc: number, distance: number) => void): void {
+  visitNeighbours(doc: number, visit: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
     if (number < 0) return
-    const { turns } = this.#tidied(number)
+    const { turns } = this.#sorted(number)
     const sequence = this.#sequence.data
     const own = sequence[doc]!
     if (own === Infinity) return
-    const place = this.#place.data[doc]!
-    for (let i = place - 1; i >= 0 && i >= place - steps; i--) {
+    const at = this.#turnIndex.data[doc]!
+    for (let i = at - 1; i >= 0 && i >= at - maxSteps; i--) {
       const distance = sequence[turns[i]!]! - own
-      if (distance < -reach) break
-      if (distance < 0) tell(turns[i]!, distance)
+      if (distance < -maxDistance) break
+      if (distance < 0) visit(turns[i]!, distance)
     }
-    for (let i = place + 1; i < turns.length && i <= place + steps; i++) {
+    for (let i = at + 1; i < turns.length && i <= at + maxSteps; i++) {
       const distance = sequence[turns[i]!]! - own
-      if (distance > reach) break
-      if (distance > 0) tell(turns[i]!, distance)
+      if (distance > maxDistance) break
+      if (distance > 0) visit(turns[i]!, distance)
     }
   }
 
   /**
-   * Returns up to five sessions, those that are worth most and at least `least`, best first. The worth of a session is its share of the
+   * Returns up to five sessions, those that are worth most and at least `minWorth`, best first. The worth of a session is its share of the
    * query's terms, weighted by rarity, plus the closeness of its first or last message to the times that the query names. Of equal
    * sessions, the one whose last message is later comes first.
    */
-  worthy(view: View, times: Times | undefined): ReadonlyArray<number> {
+  best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
       this.#endsOf(b)[1] - this.#endsOf(a)[1] || (this.#firstOf(a) < this.#firstOf(b) ? -1 : 1)
     const worths = new Float64Array(this.#sessions.length)
-    const held = Array.from(this.masks.touched, (group) => group - 1)
-    for (const number of held) worths[number] = this.#shareOf(number)
-    if (times === undefined) return bestFew(held, worths, later)
+    const matching = Array.from(this.masks.touched, (group) => group - 1)
+    for (const number of matching) worths[number] = this.#shareOf(number)
+    if (times === undefined) return bestSessions(matching, worths, later)
     const sessions = Array.from(view.scopes ?? this.#byScope.keys()).flatMap((scope) => this.#byScope[scope] ?? [])
       .filter((number) => this.#sessions[number]!.live > 0)
     for (const number of sessions) {
       const [first, last] = this.#endsOf(number)
       worths[number]! += Math.max(closeness(times, first), closeness(times, last))
     }
-    return bestFew(sessions, worths, later)
+    return bestSessions(sessions, worths, later)
   }
 
   /** Returns `session(s)`: the share of the query's terms that a session contains, weighted by rarity. */
   #shareOf(number: number): number {
     const mask = this.masks.maskOfGroup(number + 1)
-    return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#rarity
+    return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#totalRarity
   }
 
   #firstOf(number: number): MemoryId {
-    return this.#recordOf(this.#tidied(number).turns[0]!).id
+    return this.#recordOf(this.#sorted(number).turns[0]!).id
   }
 
   #endsOf(number: number): readonly [first: number, last: number] {
     const known = this.#sessions[number]!.ends
     if (known !== undefined) return known
-    const session = this.#tidied(number)
+    const session = this.#sorted(number)
     const { turns } = session
     return session.ends = [this.#recordOf(turns[0]!).validAt, this.#recordOf(turns[turns.length - 1]!).validAt]
   }
@@ -248,12 +248,12 @@ export class SessionIndex {
     signals.namesTime = this.#isWhen && this.#is(doc, "namesTime")
     signals.validAt = this.#isTimed ? this.#recordOf(doc).validAt : 0
     signals.length = index.lengthOf(doc)
-    if (number >= 0) this.#look(doc, number, index)
+    if (number >= 0) this.#setSessionSignals(doc, number, index)
     return signals
   }
 
   /** Sets the signals of a message that come from its session and its neighbours. */
-  #look(doc: number, number: number, index: InvertedIndex): void {
+  #setSessionSignals(doc: number, number: number, index: InvertedIndex): void {
     const signals = this.#signals
     const own = index.scores.data
     const { masks } = this
@@ -266,15 +266,15 @@ export class SessionIndex {
     let far = 0
     let reply = 0
     if (here !== Infinity) {
-      const { turns } = this.#tidied(number)
-      const place = this.#place.data[doc]!
+      const { turns } = this.#sorted(number)
+      const turn = this.#turnIndex.data[doc]!
       for (let side = -1; side <= 1; side += 2) {
         let next = 0
         let second = 0
-        for (let n = 1, i = place + side; n <= steps && i >= 0 && i < turns.length; n++, i += side) {
+        for (let n = 1, i = turn + side; n <= maxSteps && i >= 0 && i < turns.length; n++, i += side) {
           const other = turns[i]!
           const distance = (sequence[other]! - here) * side
-          if (distance > reach) break
+          if (distance > maxDistance) break
           const words = own[other]!
           if (words === 0 || distance === 0 || !(until[other]! > at)) continue
           mask |= masks.maskOf(other)
@@ -292,7 +292,7 @@ export class SessionIndex {
     signals.neighbours = near / 2 + far / 4
     signals.reply = reply
     signals.session = this.#shareOf(number)
-    signals.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
+    signals.coverage = this.#totalWeight > 0 ? sumOf(mask, this.#weights) / this.#totalWeight : 0
   }
 
   /** Whether the text of a doc id is in the first person. */
@@ -319,14 +319,14 @@ const signs = {
   namesTime: { known: 16, value: 32, read: namesTime }
 }
 
-/** Returns at most `worthy` sessions, those that are worth most, best first; leaves out those worth less than `least`. */
-const bestFew = (
+/** Returns at most `maxSessions` sessions, those that are worth most, best first; leaves out those worth less than `minWorth`. */
+const bestSessions = (
   sessions: ReadonlyArray<number>,
   worths: Float64Array,
   tie: (a: number, b: number) => number
 ): ReadonlyArray<number> => {
   const best: Array<number> = []
-  let bar = least
+  let bar = minWorth
   for (let i = 0; i < sessions.length; i++) {
     const number = sessions[i]!
     const worth = worths[number]!
@@ -338,8 +338,8 @@ const bestFew = (
       at--
     }
     best.splice(at, 0, number)
-    if (best.length > worthy) best.length = worthy
-    if (best.length === worthy) bar = worths[best[worthy - 1]!]!
+    if (best.length > maxSessions) best.length = maxSessions
+    if (best.length === maxSessions) bar = worths[best[maxSessions - 1]!]!
   }
   return best
 }

@@ -13,14 +13,17 @@ export class TermMasks {
   readonly #masks = int32()
   /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `gather` does not list it. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
-  /** The first `#held` entries are the groups whose mask in `#byGroup` is not 0. */
+  /** The first `#touchedCount` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
-  #held = 0
-  /** Flags by term and group, for the first `#many` terms: 1 if a document of the group contains the term. `mark` sets them if `isMany`. */
-  readonly #holders: Array<Uint8Array> = []
-  #many = 0
+  #touchedCount = 0
+  /**
+   * Flags by term and group, for the first `#flaggedTerms` terms: 1 if a document of the group contains the term. `mark` sets them if
+   * `isMany`.
+   */
+  readonly #flags: Array<Uint8Array> = []
+  #flaggedTerms = 0
   /** The highest number of a group. */
-  #last = 0
+  #lastGroup = 0
 
   /** Puts a doc id into a group; 0 for no group. */
   join(doc: number, group: number): void {
@@ -28,7 +31,7 @@ export class TermMasks {
     if (group === 0) return
     if (group >= this.#byGroup.data.length) this.#byGroup.set(group, 0)
     this.#touched.set(group, 0)
-    this.#last = Math.max(this.#last, group)
+    this.#lastGroup = Math.max(this.#lastGroup, group)
   }
 
   /** Makes room for `docs` doc ids. */
@@ -44,20 +47,20 @@ export class TermMasks {
   }
   maskOfGroup(group: number): number {
     let mask = this.#byGroup.data[group]!
-    for (let term = 0; term < this.#many; term++) mask |= this.#holders[term]![group]! << term
+    for (let term = 0; term < this.#flaggedTerms; term++) mask |= this.#flags[term]![group]! << term
     return mask
   }
 
   /** The groups that contain at least one of the query's terms, as a view that is valid until the next `gather`. */
   get touched(): Int32Array {
     const touched = this.#touched.data
-    if (this.#many === 0) return touched.subarray(0, this.#held)
-    let held = 0
-    for (let group = 1; group <= this.#last; group++) {
-      touched[held] = group
-      held += +(this.maskOfGroup(group) !== 0)
+    if (this.#flaggedTerms === 0) return touched.subarray(0, this.#touchedCount)
+    let count = 0
+    for (let group = 1; group <= this.#lastGroup; group++) {
+      touched[count] = group
+      count += +(this.maskOfGroup(group) !== 0)
     }
-    return touched.subarray(0, held)
+    return touched.subarray(0, count)
   }
 
   /**
@@ -71,16 +74,16 @@ export class TermMasks {
       for (let i = from; i < end; i += 2) masks[arena[i]!]! |= bit
       return
     }
-    for (; this.#many <= term; this.#many++) {
-      if ((this.#holders[this.#many]?.length ?? 0) <= this.#last) {
-        this.#holders[this.#many] = new Uint8Array(this.#byGroup.data.length)
+    for (; this.#flaggedTerms <= term; this.#flaggedTerms++) {
+      if ((this.#flags[this.#flaggedTerms]?.length ?? 0) <= this.#lastGroup) {
+        this.#flags[this.#flaggedTerms] = new Uint8Array(this.#byGroup.data.length)
       }
     }
-    const [groups, holders, masks] = [this.#groups.data, this.#holders[term]!, this.#masks.data]
+    const [groups, flags, masks] = [this.#groups.data, this.#flags[term]!, this.#masks.data]
     for (let i = from; i < end; i += 2) {
       const doc = arena[i]!
       masks[doc]! |= bit
-      holders[groups[doc]!] = 1
+      flags[groups[doc]!] = 1
     }
   }
 
@@ -88,31 +91,31 @@ export class TermMasks {
   gather(docs: Int32Array, from: number, end: number): void {
     const [groups, masks] = [this.#groups.data, this.#masks.data]
     const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
-    let held = this.#held
+    let count = this.#touchedCount
     // avoids branches, since the processor would mispredict most of them
     for (let i = from; i < end; i++) {
       const doc = docs[i]!
       const group = groups[doc]!
       const before = byGroup[group]!
       const after = byGroup[group] = before | masks[doc]!
-      touched[held] = group
-      held += +(before === 0) & +(after !== 0)
+      touched[count] = group
+      count += +(before === 0) & +(after !== 0)
     }
-    this.#held = held
+    this.#touchedCount = count
   }
 
   /** Returns for each of the first `terms` terms how many groups contain it. */
   counts(terms: number): Array<number> {
     const counts = Array.from({ length: terms }, () => 0)
-    for (let i = 0; i < this.#held; i++) {
+    for (let i = 0; i < this.#touchedCount; i++) {
       for (let left = this.#byGroup.data[this.#touched.data[i]!]!; left !== 0; left &= left - 1) {
         counts[31 - Math.clz32(left & -left)]! += 1
       }
     }
-    for (let term = 0; term < this.#many; term++) {
-      const holders = this.#holders[term]!
+    for (let term = 0; term < this.#flaggedTerms; term++) {
+      const flags = this.#flags[term]!
       let count = 0
-      for (let group = 1; group <= this.#last; group++) count += holders[group]!
+      for (let group = 1; group <= this.#lastGroup; group++) count += flags[group]!
       counts[term] = count
     }
     return counts
@@ -127,9 +130,9 @@ export class TermMasks {
   clear(docs?: Int32Array): void {
     if (docs === undefined) this.#masks.data.fill(0)
     else for (let i = 0; i < docs.length; i++) this.#masks.data[docs[i]!] = 0
-    for (let i = 0; i < this.#held; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
-    this.#held = 0
-    for (let term = 0; term < this.#many; term++) this.#holders[term]!.fill(0)
-    this.#many = 0
+    for (let i = 0; i < this.#touchedCount; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
+    this.#touchedCount = 0
+    for (let term = 0; term < this.#flaggedTerms; term++) this.#flags[term]!.fill(0)
+    this.#flaggedTerms = 0
   }
 }

@@ -101,7 +101,7 @@ export const targetOf = (
 export type Lineage = readonly [Stored, ...Array<Stored>]
 
 /** Total length of the texts in a transaction, in UTF-16 units; a transaction that has reached it gets no more records. */
-const mostText = 4_000_000
+const maxText = 4_000_000
 /** Number of tombstones per page. Large, since an engine may scan all tombstones for each page. */
 const tombstonePage = 1_000
 
@@ -112,7 +112,7 @@ export const rowsOf = (
   batch: number
 ): Stream.Stream<Stored, MemoryError.MemoryError> => {
   const pages = (forgotten: boolean, limit: number) =>
-    Reads.pages((after) => reader.page(everything(tenant), asked(forgotten), after, limit), limit)
+    Reads.pages((after) => reader.page(fullAccess(tenant), compiledFilter(forgotten), after, limit), limit)
   return Stream.concat(pages(false, batch), pages(true, Math.max(batch, tombstonePage))).pipe(
     Stream.mapEffect((page) =>
       Effect.map(reader.read(tenant, page.map(({ id }) => id)), (rows) => rows.flatMap(Option.toArray))
@@ -121,10 +121,10 @@ export const rowsOf = (
   )
 }
 
-/** Returns a `Sight` (the rows that a call may see) of every row of the tenant, with any scope, expired or not. */
-export const everything = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
+/** Returns an access filter that every row of the tenant passes, with any scope, expired or not. */
+export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
 /** Returns a query for all records that are not forgotten, or for all tombstones. */
-export const asked = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
+export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
 export const lineagesOf = (
@@ -136,8 +136,8 @@ export const lineagesOf = (
     Stream.mapEffect((row) => lineageOf(side, tenant, row)),
     Stream.transduce(Sink.foldWeighted({
       initial: [] as ReadonlyArray<Lineage>, // cast, since the inferred type would be that of an empty array
-      maxCost: mostText,
-      cost: (_, lineage: Lineage) => Math.max(Math.floor(mostText / batch), lengthOf(lineage)),
+      maxCost: maxText,
+      cost: (_, lineage: Lineage) => Math.max(Math.floor(maxText / batch), lengthOf(lineage)),
       body: (all, lineage) => [...all, lineage]
     })),
     Stream.filter(({ length }) => length > 0)
@@ -195,22 +195,24 @@ export interface Sides {
  * Returns the revisions to append to the target, oldest first. `Left` is a `conflict`: a revision of the target differs from that of the
  * source, or the source lacks the newest revision of the target.
  */
-export const lackingOf = (
+export const missingRevisions = (
   { from, hasHistory, to }: Sides,
   source: Lineage,
   target: Lineage | undefined
 ): Either.Either<ReadonlyArray<Stored>, MemoryError.MemoryError> => {
-  const kept = (revisions: ReadonlyArray<Stored>) => hasHistory ? revisions : revisions.slice(-1)
-  if (target === undefined) return Either.right(kept(source))
+  const storable = (revisions: ReadonlyArray<Stored>) => hasHistory ? revisions : revisions.slice(-1)
+  if (target === undefined) return Either.right(storable(source))
   const id = idOf(source)
   const expected = newestOf(source).record.revision
   const actual = newestOf(target).record.revision
   const known = new Map(source.map((stored) => [stored.record.revision, stored]))
   const isSame = target.every((stored) => {
-    const ours = known.get(stored.record.revision)
-    return ours === undefined || contentOf(ours) === contentOf(stored)
+    const sourceRevision = known.get(stored.record.revision)
+    return sourceRevision === undefined || contentOf(sourceRevision) === contentOf(stored)
   })
-  if (isSame && known.has(actual)) return Either.right(kept(source.filter(({ record }) => record.revision > actual)))
+  if (isSame && known.has(actual)) {
+    return Either.right(storable(source.filter(({ record }) => record.revision > actual)))
+  }
   const why = !isSame
     ? `${to.name} has another record or another past of this id`
     : actual > expected

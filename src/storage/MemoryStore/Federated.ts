@@ -218,9 +218,9 @@ const searchIn = (
   Effect.gen(function*() {
     if (!Viewer.isAny(viewer)) return yield* Viewer.notViewer("search")
     const all = yield* members
-    const asked = new Set(yield* Effect.forEach(stores, (name) => StoreRegistry.memberOf("search", all, name)))
+    const requested = new Set(yield* Effect.forEach(stores, (name) => StoreRegistry.memberOf("search", all, name)))
     const { result } = yield* Queries.search(
-      StoreRegistry.ranked(all).filter((member) => asked.size === 0 || asked.has(member)),
+      StoreRegistry.ranked(all).filter((member) => requested.size === 0 || requested.has(member)),
       viewer,
       query,
       (member) => maxResults ?? member.maxResults
@@ -267,7 +267,7 @@ const federationOf = (
     history: (viewer, id, limit) =>
       observed(
         "history",
-        (all) => Effect.flatMap(StoreRegistry.holder(all, viewer, id), (store) => store.history(viewer, id, limit))
+        (all) => Effect.flatMap(StoreRegistry.ownerStore(all, viewer, id), (store) => store.history(viewer, id, limit))
       ),
     changes: (viewer) => Replication.changes(Stream.map(members.changes, StoreRegistry.ranked), copying, viewer),
     whyNot: (viewer, id, query) => observed("whyNot", (all) => Queries.whyNot(all, viewer, id, query)),

@@ -26,7 +26,7 @@ import * as Validation from "../../domain/Validation.ts"
 import type { Engine } from "../Engine.ts"
 import type * as MemoryStore from "../MemoryStore.ts"
 import { guarded } from "./Postgres/Connection.ts"
-import { type Ask, follow } from "./Postgres/Replica.ts"
+import { type Ask, watchStandby } from "./Postgres/Replica.ts"
 import { codeOf, type Database, type Dialect, each, fromDriver, messageOf, type Once, text } from "./Sql/Database.ts"
 import type * as SqlEngine from "./Sql/SqlEngine.ts"
 import * as SqlStore from "./Sql/SqlStore.ts"
@@ -100,7 +100,7 @@ const dialect: Dialect = {
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
   // transactions do not commit in the order in which they begin; a snapshot says which ones had committed
-  moment: "CAST(pg_current_snapshot() AS text)",
+  snapshot: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
   // row-level security: a role other than the tables' owner reads only rows of the tenant named in a setting, and nothing in `memory_meta`
@@ -156,10 +156,10 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     const { once, reserve } = guarded((yield* connect(maxConnections, own)).reserve, patience)
     const askOf = ({ executeValues }: Once): Ask => (sql, parameters) =>
       Effect.mapError(executeValues(sql, parameters), ({ cause }) => failure("read", cause))
-    const following = (url: URL, { staleness }: ReplicaOptions) =>
+    const replicaAt = (url: URL, { staleness }: ReplicaOptions) =>
       Effect.gen(function*() {
         const parent = yield* Effect.scope
-        let there: Once | undefined
+        let connected: Once | undefined
         // tries to connect at each call until the standby is reachable
         const joined = Effect.gen(function*() {
           const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
@@ -167,38 +167,39 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             Scope.extend(scope),
             Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
           )
-          return there = guarded(reserve, patience).once
+          return connected = guarded(reserve, patience).once
         })
         const standby: Ask = (sql, parameters) =>
           Effect.flatMap(
-            Effect.suspend(() => there === undefined ? joined : Effect.succeed(there)),
+            Effect.suspend(() => connected === undefined ? joined : Effect.succeed(connected)),
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // `there` is set, since the standby is read only after it was found to be current
+          // `connected` is set, since the standby is read only after it was found to be current
           once: {
-            executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
-            executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)
+            executeValues: (sql: string, parameters: ReadonlyArray<unknown>) =>
+              connected!.executeValues(sql, parameters),
+            executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => connected!.executeRaw(sql, parameters)
           },
-          ...(yield* follow(askOf(once), standby, Duration.decode(staleness), history))
+          ...(yield* watchStandby(askOf(once), standby, Duration.decode(staleness), history))
         }
       })
     return fromDriver({
       dialect: { ...dialect, history },
       reserve,
       once,
-      replica: standby && options.replica && (yield* following(standby, options.replica)),
+      replica: standby && options.replica && (yield* replicaAt(standby, options.replica)),
       // not the server's default level: a transaction that waited for a lock must see what others committed meanwhile
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
       written: numbered,
       failureOf: failure,
-      isInTheWay: ({ cause }) => ["40001", "40P01"].includes(codeOf(cause)),
+      isConflict: ({ cause }) => ["40001", "40P01"].includes(codeOf(cause)),
       pause: 5,
       attempts: 20,
       lock: (query, tenant, { dedupeKeys, ids }) => {
         const all = [...ids, ...dedupeKeys]
         // a large batch locks the whole tenant, since the server's table of locks is limited in size
-        return all.length > fewLocks
+        return all.length > maxRowLocks
           ? Effect.asVoid(query("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", [text(tenant)]))
           : Effect.asVoid(query(
             `SELECT pg_advisory_xact_lock_shared(hashtextextended(?, 0)), (SELECT count(pg_advisory_xact_lock(l.k)) FROM
@@ -224,7 +225,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
          current_setting('transaction_read_only'), EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)`,
       [schema]
     )
-    const [version, encoding, isStandby, isReadOnly, isThere] = row.map(String)
+    const [version, encoding, isStandby, isReadOnly, schemaExists] = row.map(String)
     if (Number(version) < 130_000) {
       return yield* unsupported(`the server is of version ${version}. Expected PostgreSQL 13 or later`)
     }
@@ -241,7 +242,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
           : "postgres: the role or the database is set to default_transaction_read_only. Use another role, or set it off"
       })
     }
-    if (isThere === "false") {
+    if (schemaExists === "false") {
       yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
         // one of two sessions that create the schema at once fails, although the schema then exists
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
@@ -262,7 +263,7 @@ const unsupported = (message: string): MemoryError.MemoryError =>
   MemoryError.make("unsupported", { op: "make", message: `postgres: ${message}` })
 
 /** Largest number of ids and dedupe keys for which a batch takes one lock each; a larger batch locks the tenant. */
-const fewLocks = 128
+const maxRowLocks = 128
 
 /** Loads the driver only when a store is made, since it is an optional dependency. */
 const driver = Effect.tryPromise({
@@ -334,9 +335,9 @@ const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")
   return (op: string, cause: unknown): MemoryError.MemoryError => {
-    const said = cause instanceof AggregateError ? cause.errors.map(messageOf).join("; ") : messageOf(cause)
-    const told = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), said)
-    return failureOf(op, new DriverError(codeOf(cause), told))
+    const rawMessage = cause instanceof AggregateError ? cause.errors.map(messageOf).join("; ") : messageOf(cause)
+    const redacted = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), rawMessage)
+    return failureOf(op, new DriverError(codeOf(cause), redacted))
   }
 }
 

@@ -87,7 +87,7 @@ export const dialect: Dialect = {
   exact: "",
   // there is only one writer at a time, so positions increase in the order of commits
   position: "(SELECT coalesce(max(position), 0) + 1 FROM memory_changes)",
-  moment: "CAST((SELECT coalesce(max(position), 0) FROM memory_changes) AS text)",
+  snapshot: "CAST((SELECT coalesce(max(position), 0) FROM memory_changes) AS text)",
   isBetween: "position > CAST(? AS real) AND position <= CAST(? AS real)",
   guards: () => []
 }
@@ -115,7 +115,7 @@ const open = (
         failures++
         return failureOf(op, cause)
       },
-      isInTheWay: ({ cause, reason }) => reason === "unavailable" && isBusyCode(codeOf(cause)),
+      isConflict: ({ cause, reason }) => reason === "unavailable" && isBusyCode(codeOf(cause)),
       pause,
       attempts: Math.ceil(patience / pause),
       lock: () => Effect.void

@@ -40,7 +40,7 @@ import { erasableAt, type Lifetime, lifetimeOf } from "../Revision.ts"
 import type { Decision, Due, Engine, Found, Stored, Unembedded, Write } from "./EngineContract.ts"
 
 /** Number of rows that are read and erased in one batch. */
-const atATime = 1_000
+const batchSize = 1_000
 
 /** The result of a compaction. */
 export interface Compacted {
@@ -63,11 +63,11 @@ export const compact = (
     let nextExpiry: number | undefined
     while (nextExpiry === undefined) {
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* engine.due(last, atATime)
-      const ripe = rows.filter(({ at }) => at <= now)
-      count += yield* erase(engine, ripe)
-      last = ripe.at(-1)
-      if (ripe.length < atATime) nextExpiry = rows[ripe.length]?.at ?? Infinity
+      const rows = yield* engine.due(last, batchSize)
+      const dueNow = rows.filter(({ at }) => at <= now)
+      count += yield* erase(engine, dueNow)
+      last = dueNow.at(-1)
+      if (dueNow.length < batchSize) nextExpiry = rows[dueNow.length]?.at ?? Infinity
     }
     if (engine.vectors?.prune) yield* engine.vectors.prune
     return { count, nextExpiry }
@@ -94,8 +94,8 @@ const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effe
 const decided = (due: ReadonlyArray<Due>, { now, rows }: Found): Decision<number> => {
   const writes = due.flatMap(({ id, revision }): ReadonlyArray<Write> => {
     const row = rows.get(id)
-    const isStill = row?.record.revision === revision && (row.forgotten || isExpired(row.record, now))
-    return isStill ? [{ id, next: undefined }] : []
+    const isUnchanged = row?.record.revision === revision && (row.forgotten || isExpired(row.record, now))
+    return isUnchanged ? [{ id, next: undefined }] : []
   })
   return { writes, answer: writes.length, isQuiet: true }
 }
@@ -136,22 +136,22 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
   const up = (from: number) => {
     let at = from
     while (at > 0) {
-      const above = (at - 1) >> 1
-      if (byTime(heap[at]!, heap[above]!) >= 0) return
-      swap(at, above)
-      at = above
+      const parent = (at - 1) >> 1
+      if (byTime(heap[at]!, heap[parent]!) >= 0) return
+      swap(at, parent)
+      at = parent
     }
   }
   const down = () => {
     let at = 0
     for (;;) {
-      let least = at
-      for (const below of [2 * at + 1, 2 * at + 2]) {
-        if (below < heap.length && byTime(heap[below]!, heap[least]!) < 0) least = below
+      let smallest = at
+      for (const child of [2 * at + 1, 2 * at + 2]) {
+        if (child < heap.length && byTime(heap[child]!, heap[smallest]!) < 0) smallest = child
       }
-      if (least === at) return
-      swap(at, least)
-      at = least
+      if (smallest === at) return
+      swap(at, smallest)
+      at = smallest
     }
   }
   const add = (row: Due) => {
@@ -220,7 +220,7 @@ export const lifetimesOf = (
   })
 
 /** The texts that may lack a vector of one model. */
-interface Waiting {
+interface TextsToCheck {
   /** Texts that were not checked yet. An iterator of the live map, so texts added before the iterator ends are included. */
   readonly rest: Iterator<string>
   /** Texts that had no vector when they were checked, and texts added after that. */
@@ -236,38 +236,38 @@ interface Waiting {
  */
 export class Texts {
   readonly #embeddings: Embeddings
-  readonly #holders = new Map<string, MemoryRecord | Set<MemoryRecord>>()
-  readonly #litter: Set<string>
-  readonly #waiting = new Map<string, Waiting>()
+  readonly #recordsByHash = new Map<string, MemoryRecord | Set<MemoryRecord>>()
+  readonly #orphans: Set<string>
+  readonly #toCheckByModel = new Map<string, TextsToCheck>()
 
   /** Makes a table without texts. Every existing vector counts as orphaned until a record with its text is added. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
-    this.#litter = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
+    this.#orphans = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
   }
 
   /** Whether any record has the text with this hash. */
   has(hash: string): boolean {
-    return this.#holders.has(hash)
+    return this.#recordsByHash.has(hash)
   }
 
   /**
    * Whether more than half of `vectors` vectors are orphaned, as the number of texts shows. Vectors become orphaned when texts are edited.
    */
-  isLittered(vectors: number): boolean {
-    return vectors > 2 * this.#holders.size
+  hasManyOrphans(vectors: number): boolean {
+    return vectors > 2 * this.#recordsByHash.size
   }
 
   /** Adds the text of a record. Returns the work done, in units of a `Pacer` (0.1 µs). */
   add(record: MemoryRecord): number {
     if (isInternal(record.scope)) return 0
     const hash = hashOf(record)
-    const holders = this.#holders.get(hash)
-    if (holders instanceof Set) holders.add(record)
-    else this.#holders.set(hash, holders === undefined ? record : new Set([holders, record]))
-    if (holders === undefined) {
-      this.#litter.delete(hash)
-      for (const { seen } of this.#waiting.values()) seen.add(hash)
+    const records = this.#recordsByHash.get(hash)
+    if (records instanceof Set) records.add(record)
+    else this.#recordsByHash.set(hash, records === undefined ? record : new Set([records, record]))
+    if (records === undefined) {
+      this.#orphans.delete(hash)
+      for (const { seen } of this.#toCheckByModel.values()) seen.add(hash)
     }
     return perText + record.body.length
   }
@@ -276,22 +276,22 @@ export class Texts {
   remove(record: MemoryRecord): void {
     if (isInternal(record.scope)) return
     const hash = hashOf(record)
-    const holders = this.#holders.get(hash)
-    if (holders instanceof Set && holders.delete(record) && holders.size > 0) return
-    this.#holders.delete(hash)
-    for (const { seen } of this.#waiting.values()) seen.delete(hash)
-    if (this.#embeddings.has(hash)) this.#litter.add(hash)
+    const records = this.#recordsByHash.get(hash)
+    if (records instanceof Set && records.delete(record) && records.size > 0) return
+    this.#recordsByHash.delete(hash)
+    for (const { seen } of this.#toCheckByModel.values()) seen.delete(hash)
+    if (this.#embeddings.has(hash)) this.#orphans.add(hash)
   }
 
   /** Registers new vectors; those whose text no record has count as orphaned. */
   attached(hashes: Iterable<string>): void {
-    for (const hash of hashes) if (!this.#holders.has(hash)) this.#litter.add(hash)
+    for (const hash of hashes) if (!this.#recordsByHash.has(hash)) this.#orphans.add(hash)
   }
 
   /** Erases the orphaned vectors. Cost: the number of them. */
   erase(): void {
-    this.#embeddings.drop(this.#litter)
-    this.#litter.clear()
+    this.#embeddings.drop(this.#orphans)
+    this.#orphans.clear()
   }
 
   /**
@@ -301,15 +301,15 @@ export class Texts {
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []
-    const take = (hash: string) => {
-      const holders = this.#holders.get(hash)!
-      const live = (holders instanceof Set ? Array.from(holders) : [holders]).find((record) => !isExpired(record, now))
+    const addUnlessExpired = (hash: string) => {
+      const records = this.#recordsByHash.get(hash)!
+      const live = (records instanceof Set ? Array.from(records) : [records]).find((record) => !isExpired(record, now))
       if (live !== undefined) found.push({ hash, text: embeddingText(live) })
     }
-    const { rest, seen } = this.#waitingFor(model)
+    const { rest, seen } = this.#textsToCheck(model)
     for (const hash of seen) {
       if (found.length >= limit) return found
-      if (this.#embeddings.get(model, hash) === undefined) take(hash)
+      if (this.#embeddings.get(model, hash) === undefined) addUnlessExpired(hash)
       else seen.delete(hash)
     }
     while (found.length < limit) {
@@ -317,19 +317,19 @@ export class Texts {
       if (done === true) break
       if (seen.has(hash) || this.#embeddings.get(model, hash) !== undefined) continue
       seen.add(hash)
-      take(hash)
+      addUnlessExpired(hash)
     }
     return found
   }
 
-  #waitingFor(model: string): Waiting {
+  #textsToCheck(model: string): TextsToCheck {
     const { removals } = this.#embeddings
-    const known = this.#waiting.get(model)
+    const known = this.#toCheckByModel.get(model)
     if (known?.removals === removals) return known
-    const made = { rest: this.#holders.keys(), seen: new Set<string>(), removals }
+    const made = { rest: this.#recordsByHash.keys(), seen: new Set<string>(), removals }
     // not cached for a model without vectors, since callers could ask for any number of model names
-    if (this.#embeddings.dimensions(model) === undefined) this.#waiting.delete(model)
-    else this.#waiting.set(model, made)
+    if (this.#embeddings.dimensions(model) === undefined) this.#toCheckByModel.delete(model)
+    else this.#toCheckByModel.set(model, made)
     return made
   }
 }

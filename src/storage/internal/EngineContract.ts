@@ -5,8 +5,8 @@
  * engine calls with the rows it has read, and calls again when it retries after a conflict. An engine therefore needs no rules about
  * viewers, kinds or the analyzer. It reads the bodies of records last, and only of records that are returned.
  *
- * Terms: a row is a record or the tombstone of a forgotten one. A `Sight` is the set of rows that a call may see. "Cost" in a method's
- * comment is the number of rows, or other items, that the method may read.
+ * Terms: a row is a record or the tombstone of a forgotten one. An `AccessFilter` selects the rows that a call may read. "Cost" in a
+ * method's comment is the number of rows, or other items, that the method may read.
  *
  * Laws, which the contract suite tests on every engine:
  * - Rows that the viewer may not see neither add to the cost of a call nor influence its result.
@@ -22,9 +22,9 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Message } from "../../domain/Message.ts"
-import type { Sight } from "../../domain/Viewer.ts"
+import type { AccessFilter } from "../../domain/Viewer.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
-import type { Asked, Retrieval } from "../../ranking/Retrieval.ts"
+import type { CompiledFilter, Retrieval } from "../../ranking/Retrieval.ts"
 
 /** The features of a store. */
 export interface Capabilities {
@@ -110,9 +110,9 @@ export interface Found {
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
    * Records that are live at `now`, by dedupe key, oldest first, then by id. At most as many per key as `Needs.ids` has entries, plus one,
-   * since the batch may remove a record for each entry before it looks for a holder of the key.
+   * since the batch may remove a record for each entry before it looks for a record with the key.
    */
-  readonly holders: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
+  readonly byDedupeKey: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
 }
 /** A write of one row. */
@@ -251,14 +251,14 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
 
   /** Returns the records that refer to any of these ids or names. Cost: at most the records returned. */
   readonly referring: (
-    sight: Sight,
-    asked: Asked,
+    access: AccessFilter,
+    compiled: CompiledFilter,
     keys: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
   /** Returns the records that have any of these names. Cost: at most the records returned. */
   readonly named: (
-    sight: Sight,
-    asked: Asked,
+    access: AccessFilter,
+    compiled: CompiledFilter,
     names: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
@@ -281,13 +281,13 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
-   * Streams the changes after subscription, each converted by `heard`. If the engine is `shared`, includes changes of other processes. A
-   * change for which `heard` returns `undefined` takes no room in the buffer, so that changes a listener may not see cannot make its buffer
-   * overflow.
+   * Streams the changes after subscription, each converted by `convert`. If the engine is `shared`, includes changes of other processes. A
+   * change for which `convert` returns `undefined` takes no room in the buffer, so that changes a listener may not see cannot make its
+   * buffer overflow.
    */
   readonly changes: <A>(
     tenant: string,
-    heard: (event: Event, now: number) => A | undefined
+    convert: (event: Event, now: number) => A | undefined
   ) => Stream.Stream<A, MemoryError>
   /** The use counts. Default: a table in this process. */
   readonly uses?: EngineUses | undefined

@@ -172,7 +172,7 @@ const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && o
 /** Whether all rows and keys that the transaction depends on are as they were when it was decided. */
 const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
-  isSame(found.holders, now.holders, isSameList) &&
+  isSame(found.byDedupeKey, now.byDedupeKey, isSameList) &&
   isSame(found.revisions, now.revisions, isSameList)
 
 const isSame = <A>(one: ReadonlyMap<string, A>, other: ReadonlyMap<string, A>, equals: (a: A, b: A) => boolean) => {
@@ -198,7 +198,7 @@ const committed = <A>(
   { answer, isQuiet = false, writes }: Decision<A>
 ): Effect.Effect<A> => {
   if (writes.length > 0) commit(memory, tenant, writes)
-  if (isQuiet || writes.length === 0 || !memory.changeFeed.isHeard()) return Effect.succeed(answer)
+  if (isQuiet || writes.length === 0 || !memory.changeFeed.hasSubscribers()) return Effect.succeed(answer)
   memory.changeFeed.unsafePublish(tenant, ChangeFeed.changesOf(rows, writes), now)
   return Effect.as(Effect.yieldNow(), answer) // lets listeners run before the next write
 }
@@ -207,16 +207,16 @@ const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: 
   const tenantIndex = dedupeKeys.length > 0 ? memory.tenantIndexes.get(tenant) : undefined
   const kept = memory.revisions.get(tenant)
   const rows = new Map<MemoryId, Stored>()
-  const holders = new Map<string, ReadonlyArray<MemoryRecord>>()
+  const byDedupeKey = new Map<string, ReadonlyArray<MemoryRecord>>()
   for (const id of ids) {
     const row = kept?.get(id)?.[0]
     if (row !== undefined) rows.set(id, row)
   }
-  for (const key of dedupeKeys) holders.set(key, tenantIndex?.holders(key, now, ids.length + 1) ?? [])
+  for (const key of dedupeKeys) byDedupeKey.set(key, tenantIndex?.byDedupeKey(key, now, ids.length + 1) ?? [])
   return {
     now,
     rows,
-    holders,
+    byDedupeKey,
     revisions: new Map(revisions.map((id) => [id, kept?.get(id) ?? []] as const))
   }
 }
@@ -252,7 +252,7 @@ const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
   const tenantIndex = memory.tenantIndexes.get(tenant)
-  if (tenantIndex.texts().build().isLittered(memory.embeddings.of(tenant).size)) sweep(memory, tenant, tenantIndex)
+  if (tenantIndex.texts().build().hasManyOrphans(memory.embeddings.of(tenant).size)) sweep(memory, tenant, tenantIndex)
 }
 
 /**

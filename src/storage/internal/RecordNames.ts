@@ -72,8 +72,8 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
  */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
-  const told = origin === "file" ? metadata : metadata["links"]
-  const texts = told === undefined ? [body] : [body, ...textsOf(told)]
+  const properties = origin === "file" ? metadata : metadata["links"]
+  const texts = properties === undefined ? [body] : [body, ...textsOf(properties)]
   if (!texts.some(Wikilink.mayHaveLink)) return none // the usual case
   const folder = folderOf(record)
   return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map((link) => mentionOf(link, folder))
@@ -170,14 +170,14 @@ export class KeyIndex<V extends object> {
     const parts = this.#parts
     const part = parts[key & (parts.length - 1)] ??= new Part()
     part.add(key, value)
-    if (parts.length === 1 && ++this.#size > most) this.#spread(part)
+    if (parts.length === 1 && ++this.#size > maxKeysPerPart) this.#spread(part)
   }
 
   /** Removes an object from a key. Cost: the number of keys buffered in the same part. */
   remove(key: number, value: V): void {
     const table = this.#tableOf(key)
-    const held = table?.get(key)
-    const isLast = held instanceof Set ? held.delete(value) && held.size === 0 : held === value
+    const entry = table?.get(key)
+    const isLast = entry instanceof Set ? entry.delete(value) && entry.size === 0 : entry === value
     if (!isLast) return
     table?.delete(key)
     this.#size--
@@ -188,8 +188,8 @@ export class KeyIndex<V extends object> {
    * of keys buffered in the same part.
    */
   get(key: number): Iterable<V> {
-    const held = this.#tableOf(key)?.get(key)
-    return held === undefined ? [] : held instanceof Set ? held : [held]
+    const entry = this.#tableOf(key)?.get(key)
+    return entry === undefined ? [] : entry instanceof Set ? entry : [entry]
   }
 
   #tableOf(key: number): Table<V> | undefined {
@@ -198,8 +198,8 @@ export class KeyIndex<V extends object> {
 
   #spread(all: Part<V>): void {
     const parts = Array.from({ length: spread }, () => new Part<V>())
-    for (const [key, held] of all.table().all()) {
-      for (const value of held instanceof Set ? held : [held]) parts[key & (spread - 1)]!.add(key, value)
+    for (const [key, entry] of all.table().all()) {
+      for (const value of entry instanceof Set ? entry : [entry]) parts[key & (spread - 1)]!.add(key, value)
     }
     this.#parts = parts
   }
@@ -225,17 +225,17 @@ class Part<V extends object> {
     table.reserve(keys.length)
     for (let i = 0; i < keys.length; i++) {
       const [key, value] = [keys[i]!, values[i]!]
-      const held = table.get(key)
-      if (held instanceof Set) held.add(value)
-      else if (held === undefined) table.set(key, value)
-      else if (held !== value) table.set(key, new Set([held, value]))
+      const entry = table.get(key)
+      if (entry instanceof Set) entry.add(value)
+      else if (entry === undefined) table.set(key, value)
+      else if (entry !== value) table.set(key, new Set([entry, value]))
     }
     return table
   }
 }
 
-/** Number of keys above which they are split into parts (`most`), and the number of parts, a power of two (`spread`). */
-const most = 8_192
+/** Number of keys above which they are split into parts (`maxKeysPerPart`), and the number of parts, a power of two (`spread`). */
+const maxKeysPerPart = 8_192
 const spread = 256
 
 /** A hash table with open addressing. */
@@ -247,11 +247,11 @@ class Table<V extends object> {
   #shift = 30
 
   get(key: number): V | Set<V> | undefined {
-    return this.#values[this.#placeOf(key)]
+    return this.#values[this.#slotOf(key)]
   }
 
   set(key: number, value: V | Set<V>): void {
-    const at = this.#placeOf(key)
+    const at = this.#slotOf(key)
     const isNew = this.#values[at] === undefined
     this.#keys[at] = key
     this.#values[at] = value
@@ -269,7 +269,7 @@ class Table<V extends object> {
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1
-    let free = this.#placeOf(key)
+    let free = this.#slotOf(key)
     for (let at = (free + 1) & mask; values[at] !== undefined; at = (at + 1) & mask) {
       const home = this.#homeOf(keys[at]!)
       if (((at - home) & mask) < ((at - free) & mask)) continue // a lookup of this entry starts behind the free slot, so it still succeeds
@@ -290,7 +290,7 @@ class Table<V extends object> {
   }
 
   /** Returns the slot of a key, or a free slot for it. */
-  #placeOf(key: number): number {
+  #slotOf(key: number): number {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1
     let at = this.#homeOf(key)
@@ -306,7 +306,7 @@ class Table<V extends object> {
     for (let i = 0; i < keys.length; i++) {
       const value = values[i]
       if (value === undefined) continue
-      const at = this.#placeOf(keys[i]!)
+      const at = this.#slotOf(keys[i]!)
       this.#keys[at] = keys[i]!
       this.#values[at] = value
     }

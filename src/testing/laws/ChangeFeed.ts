@@ -22,14 +22,14 @@ export const laws: ReadonlyArray<Law> = [
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("before anyone listened"))
-        const told = yield* listen(store, ada)
+        const received = yield* listen(store, ada)
         const a = yield* put(store, draft("a"))
         const b = yield* store.update(ada, a.id, { body: "b" })
         const batch = yield* store.put(ada, [draft("c"), draft("d")])
         yield* store.forget(ada, [a.id])
         const again = yield* put(store, draft("again", { id: a.id }))
         yield* store.forget(ada, [a.id], { purge: true })
-        assert.deepEqual(yield* told, [
+        assert.deepEqual(yield* received, [
           written(a),
           written(b),
           ...batch.map(({ record }) => written(record)),
@@ -46,7 +46,7 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea"))
         yield* put(store, draft("expiring", { expiresAt: 1_000 }))
-        const told = yield* listen(store, ada)
+        const received = yield* listen(store, ada)
         yield* put(store, fact("Tea"))
         yield* store.touch(ada, [tea.id])
         yield* store.forget(ada, [id("nobody")])
@@ -59,7 +59,7 @@ export const laws: ReadonlyArray<Law> = [
         )
         yield* TestClock.adjust("1 second")
         yield* store.compact
-        assert.deepStrictEqual(yield* told, [])
+        assert.deepStrictEqual(yield* received, [])
       })
   ),
 
@@ -98,9 +98,9 @@ export const laws: ReadonlyArray<Law> = [
         const hers = yield* put(store, draft("hers", { id: id("x") }))
         const his = yield* put(store, draft("his", { id: id("x"), scope: { userId: "bob" } }), system)
         yield* store.forget(system, [id("x")])
-        const heard = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // drops the first change, which both viewers received
-        assert.deepEqual(heard(yield* toAda), [written(hers), forgotten(id("x"))])
-        assert.deepEqual(heard(yield* toBob), [
+        const afterFirst = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // drops the first change, which both viewers received
+        assert.deepEqual(afterFirst(yield* toAda), [written(hers), forgotten(id("x"))])
+        assert.deepEqual(afterFirst(yield* toBob), [
           forgotten(id("x")),
           written(his),
           forgotten(id("x"))
@@ -113,23 +113,23 @@ export const laws: ReadonlyArray<Law> = [
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024
-        const heard = yield* Queue.unbounded<StoreChange>()
+        const received = yield* Queue.unbounded<StoreChange>()
         const reads = yield* Deferred.make<void>()
         const mark = id("mark")
         let marks = 0
         yield* store.changes(ada).pipe(
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
-          Stream.runForEach((change) => Effect.zipRight(Queue.offer(heard, change), Deferred.await(reads))),
+          Stream.runForEach((change) => Effect.zipRight(Queue.offer(received, change), Deferred.await(reads))),
           Effect.provideService(ChangeFeedCapacity, buffered),
-          Effect.ensuring(Queue.shutdown(heard)), // a test might otherwise wait for a subscription that has ended
+          Effect.ensuring(Queue.shutdown(received)), // a test might otherwise wait for a subscription that has ended
           Effect.forkScoped
         )
-        for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {
+        for (let tries = 0; (yield* Queue.size(received)) === 0; tries++) {
           assert.isBelow(tries, 10_000, "nothing was heard")
           yield* put(store, draft("listening?", { id: mark }))
           yield* Effect.yieldNow()
         }
-        yield* Queue.takeAll(heard)
+        yield* Queue.takeAll(received)
         const tea = yield* put(store, draft("tea"))
         const bobs = draft("not ada's", { id: id("bob's"), scope: { userId: "bob" } })
         yield* store.apply(
@@ -143,7 +143,7 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.forget(ada, [tea.id])
         yield* Deferred.succeed(reads, undefined)
         assert.deepEqual(
-          Array.from(yield* Queue.takeN(heard, 3)),
+          Array.from(yield* Queue.takeN(received, 3)),
           [written(tea), written(coffee), forgotten(tea.id)]
         )
       })
@@ -153,13 +153,13 @@ export const laws: ReadonlyArray<Law> = [
     "a subscriber to changes can unsubscribe after two changes, and later writes succeed",
     (store) =>
       Effect.gen(function*() {
-        const taken = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))
-        for (let n = 0; taken.unsafePoll() === null; n++) {
+        const firstTwo = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))
+        for (let n = 0; firstTwo.unsafePoll() === null; n++) {
           assert.isBelow(n, 10_000, "two changes were not heard")
           yield* put(store, draft(String(n), { id: id("x") }))
           yield* Effect.yieldNow()
         }
-        assert.lengthOf(Chunk.toReadonlyArray(yield* taken), 2)
+        assert.lengthOf(Chunk.toReadonlyArray(yield* firstTwo), 2)
         yield* put(store, draft("after"))
       })
   )

@@ -69,19 +69,22 @@ export const laws: ReadonlyArray<Law> = [
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {
           const scope = Viewer.sees(viewer, "global") ? "global" : MemoryScope.normalise(viewer)
-          const [crowded, alone] = [yield* another, yield* another]
-          const [toldHere, toldThere] = [yield* listen(crowded, viewer, scope), yield* listen(alone, viewer, scope)]
+          const [sharedStore, undisturbedStore] = [yield* another, yield* another]
+          const [receivedHere, receivedThere] = [
+            yield* listen(sharedStore, viewer, scope),
+            yield* listen(undisturbedStore, viewer, scope)
+          ]
           const [here, there] = [Question.mintedIds(), Question.mintedIds()]
           const past: Array<string> = []
           for (const [n, [tick, question]] of questions.entries()) {
             if (tick > 0) yield* TestClock.adjust(tick) // no `adjust(0)`: each call of it waits for a real timer
             const stranger = foreign[n]
             if (stranger && isForeign(viewer, stranger)) {
-              yield* Effect.either(crowded.apply(stranger.writer, [stranger.mutation]))
+              yield* Effect.either(sharedStore.apply(stranger.writer, [stranger.mutation]))
             }
             past.push(`+${tick} ${question.text}`)
-            const answer = yield* Question.put(question, crowded, here.resolve)
-            const undisturbed = yield* Question.put(question, alone, there.resolve)
+            const answer = yield* Question.put(question, sharedStore, here.resolve)
+            const undisturbed = yield* Question.put(question, undisturbedStore, there.resolve)
             here.learn(answer)
             there.learn(undisturbed)
             assert.strictEqual(
@@ -90,7 +93,7 @@ export const laws: ReadonlyArray<Law> = [
               `${JSON.stringify(viewer)}\n${past.join("\n")}`
             )
           }
-          assert.strictEqual(here.anonymous(yield* toldHere), there.anonymous(yield* toldThere))
+          assert.strictEqual(here.anonymous(yield* receivedHere), there.anonymous(yield* receivedThere))
         }))
   )
 ]

@@ -66,12 +66,12 @@ export const laws: ReadonlyArray<Law> = [
     "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
     (store) =>
       Effect.gen(function*() {
-        const said = (sequence: number, actor: string, body: string) =>
+        const message = (sequence: number, actor: string, body: string) =>
           turn(sequence, body, { source: { session: "one", sequence, actor } })
         yield* store.put(ada, [
-          said(1, "Mélanie Hart", "I like green tea"),
-          said(11, "Bob", "I like green tea, too, and a lot of it"),
-          said(21, "assistant", "Green tea is liked by many people")
+          message(1, "Mélanie Hart", "I like green tea"),
+          message(11, "Bob", "I like green tea, too, and a lot of it"),
+          message(21, "assistant", "Green tea is liked by many people")
         ])
         for (
           const text of ["What tea does Melanie like?", "green tea of MÉLANIE hart", "Which tea does Melany like?"]

@@ -17,7 +17,7 @@ const scopes: Readonly<Record<string, MemoryScope>> = {
   "ada session": { userId: "ada", sessionId: "s1" }
 }
 
-const sights: ReadonlyArray<readonly [viewer: Viewer.Any, sees: ReadonlyArray<string>]> = [
+const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: ReadonlyArray<string>]> = [
   [Viewer.make({}), ["global"]],
   [ada, ["global", "ada"]],
   [Viewer.make({ userId: "ada", agentId: "pilot" }), ["global", "ada", "pilot", "ada pilot"]],
@@ -41,8 +41,8 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         const entries = Object.entries(scopes)
         yield* store.put(system, entries.map(([name, scope]) => draft(name, { id: id(name), scope, tags: ["t"] })))
-        for (const [viewer, sees] of sights) {
-          const shown = Array.from(sees).sort()
+        for (const [viewer, visible] of visibleScopes) {
+          const shown = Array.from(visible).sort()
           const ids = entries.map(([name]) => id(name))
           const got = (yield* store.get(viewer, ids)).flatMap(Option.toArray).map(({ body }) => body)
           assert.deepStrictEqual(got.sort(), shown)
@@ -50,8 +50,8 @@ export const laws: ReadonlyArray<Law> = [
           assert.deepStrictEqual((yield* listed(store, viewer, { tags: ["t"], ids })).sort(), shown)
           assert.deepStrictEqual((yield* found(store, viewer)).sort(), shown)
           for (const name of Object.keys(scopes)) {
-            assert.lengthOf(yield* store.history(viewer, id(name)), sees.includes(name) ? 1 : 0)
-            assert.strictEqual((yield* found(store, viewer, { text: name })).includes(name), sees.includes(name))
+            assert.lengthOf(yield* store.history(viewer, id(name)), visible.includes(name) ? 1 : 0)
+            assert.strictEqual((yield* found(store, viewer, { text: name })).includes(name), visible.includes(name))
           }
         }
       })

@@ -4,7 +4,7 @@ import { type Embedding, type Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { key } from "../../../domain/MemoryScope.ts"
-import { buildDoc, explain, idf, most, slopeOf } from "../../Bm25.ts"
+import { buildDoc, explain, idf, maxSaturation, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Candidate, Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineTo, toFloat32 } from "../../VectorIndex.ts"
@@ -43,24 +43,24 @@ export function* hybridSearch(
   const { floor = 0 } = embedding
   const near: Near = retrieval.vectors === undefined
     ? { hits: [], awaiting: 0, exact: true }
-    : above(floor, yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth))
+    : above(floor, yield* retrieval.vectors.near(search.access, search.compiled, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
-  const nearest = nearestOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
+  const lentCosine = lentCosineOf(near, lentShare * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, HybridCandidate>()
   for (const { cosine, fact } of near.hits) {
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, signals: undefined })
   }
   const terms = query.mode !== "vector" && weights.lexical > 0 ? search.terms : undefined
-  const matches = terms === undefined ? undefined : yield* retrieval.match(search.sight, search.asked, {
+  const matches = terms === undefined ? undefined : yield* retrieval.match(search.access, search.compiled, {
     terms,
     ranker,
     minScore: 0,
     depth,
-    also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
+    includeIds: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
   })
   const words = Math.min(depth, matches?.count ?? 0)
   const others: Array<HybridCandidate> = []
-  let about: HybridCandidate | undefined
+  let candidateOfSubject: HybridCandidate | undefined
   matches?.candidates.forEach(({ signals, fact, lexical }, i) => {
     const known = all.get(fact.id)
     if (known !== undefined) {
@@ -71,12 +71,12 @@ export function* hybridSearch(
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
     if (i < words) all.set(fact.id, one)
-    else about = one // every other id of `also` is in `all`, so this is the record that `whyNot` asks about
+    else candidateOfSubject = one // every other id of `includeIds` is in `all`, so this is the record that `whyNot` asks about
   })
-  if (subject !== undefined) about = all.get(subject.id) ?? about
-  if (subject !== undefined && about === undefined) {
-    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, signals: undefined }
-    others.push(about)
+  if (subject !== undefined) candidateOfSubject = all.get(subject.id) ?? candidateOfSubject
+  if (subject !== undefined && candidateOfSubject === undefined) {
+    candidateOfSubject = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, signals: undefined }
+    others.push(candidateOfSubject)
   }
   yield* compare(search, embedding.model, vector, others, near.known)
 
@@ -87,7 +87,7 @@ export function* hybridSearch(
   })
   const vectorOf = (fact: Fact, cosine: number): Fusion.Share => ({
     weight: weights.vector,
-    score: Math.max(0, Math.max(cosine, nearest(fact)) - floor),
+    score: Math.max(0, Math.max(cosine, lentCosine(fact)) - floor),
     best: closest - floor
   })
   const weight = weights.vector + (matches ? weights.lexical : 0)
@@ -98,15 +98,15 @@ export function* hybridSearch(
   }
   const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
   const isDeep = near.hits.length < depth && words < depth
-  let [only, worded] = [0, 0]
+  let [vectorOnly, lexicalCount] = [0, 0]
   for (const { isNear, lexical } of all.values()) {
-    if (lexical > 0) worded++
-    else if (isNear) only++
+    if (lexical > 0) lexicalCount++
+    else if (isNear) vectorOnly++
   }
   return {
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
-    count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
+    count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
     // deeper rounds find nothing if matches below `minScore` were dropped, since later ones are below it too. Otherwise they may find
     // records whose cosine equals that of the last hit, and which are newer and so rank before it
     isCut: (last) =>
@@ -122,7 +122,7 @@ export function* hybridSearch(
       return {
         ...(matches && wordsOf(search, matches, terms, record, found, ranker)),
         cosine,
-        ...(matches && nearest(fact) > cosine && { "cosine:lent": nearest(fact) }),
+        ...(matches && lentCosine(fact) > cosine && { "cosine:lent": lentCosine(fact) }),
         relevance,
         ...(matches && { lexical: whole * byWord / both }),
         vector: matches ? whole * byVector / both : whole,
@@ -132,7 +132,9 @@ export function* hybridSearch(
     passageOf: (record) => passageIn(search, matches, terms ?? search.terms, record),
     confidence: matches && confidenceIn(search, matches, terms),
     awaiting: near.awaiting,
-    subject: about && (about.lexical > 0 || about.cosine > floor) ? foundAs(about) : undefined,
+    subject: candidateOfSubject && (candidateOfSubject.lexical > 0 || candidateOfSubject.cosine > floor)
+      ? foundAs(candidateOfSubject)
+      : undefined,
     exact: near.exact && (matches?.exact ?? true)
   }
 }
@@ -141,7 +143,7 @@ const above = (floor: number, near: Near): Near =>
   floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
 
 /** Makes a function that returns the cosine lent to a record: the best cosine of the messages next to it, times `share`. */
-const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
+const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
   for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {
     const { sequence, session } = hit.fact
@@ -161,7 +163,7 @@ const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
 
 /** Reads the vectors of matches that were found by words only, and sets their cosines. */
 function* compare(
-  { retrieval, sight }: Search,
+  { retrieval, access }: Search,
   model: string,
   vector: Float32Array,
   all: ReadonlyArray<HybridCandidate>,
@@ -174,7 +176,7 @@ function* compare(
     return own === undefined
   })
   if (others.length === 0 || retrieval.vectors === undefined) return
-  const vectors = yield* retrieval.vectors.read(sight.tenant, model, others.map(({ fact }) => fact.hash))
+  const vectors = yield* retrieval.vectors.read(access.tenant, model, others.map(({ fact }) => fact.hash))
   others.forEach((one, i) => {
     const own = vectors[i]
     if (own !== undefined && Option.isSome(own)) one.cosine = cosineOf(own.value)
@@ -233,7 +235,7 @@ export const confidenceIn = (
   return confidence({
     rank: first.signals?.isTurn === true ? first.lexical : undefined,
     isMeant: isNamed !== true || first.signals?.isSpeaker === true,
-    strength: Math.min(1, bestWords / (most * all)),
+    strength: Math.min(1, bestWords / (maxSaturation * all)),
     unknown: unknown / all
   })
 }

@@ -50,7 +50,7 @@ export const search = (
 ): Io<Merged> =>
   Effect.gen(function*() {
     yield* check("search", Query, query)
-    const asked = yield* Effect.forEach(
+    const outcomes = yield* Effect.forEach(
       members,
       (member) =>
         Effect.map(
@@ -63,13 +63,13 @@ export const search = (
         ),
       { concurrency: "unbounded" }
     )
-    const failed = asked.flatMap(({ member, result }) =>
+    const failed = outcomes.flatMap(({ member, result }) =>
       Either.isLeft(result) ? [{ leg: member.name, error: result.left }] : []
     )
     const refused = failed.find(({ error }) => isRefusal(error))
     if (refused) return yield* refused.error
     if (failed.length === members.length) return yield* none("search", failed)
-    const answered = asked.flatMap(({ member, result }) =>
+    const answered = outcomes.flatMap(({ member, result }) =>
       Either.isRight(result) ? [{ member, result: result.right }] : []
     )
     const owner = yield* ownerIn(
@@ -96,7 +96,7 @@ export const whyNot = (
   query: MemoryQuery
 ): Io<Option.Option<Absence>> =>
   Effect.gen(function*() {
-    const store = yield* StoreRegistry.holder(members, viewer, id)
+    const store = yield* StoreRegistry.ownerStore(members, viewer, id)
     const { limit = defaultLimit } = query
     const { absent, result } = yield* search(members, viewer, { ...query, limit }, () => limit)
     const own = yield* store.whyNot(viewer, id, { ...query, budget: undefined })
@@ -164,13 +164,13 @@ export const links = (
   id: MemoryId
 ): Io<Links.Neighbours> =>
   Effect.gen(function*() {
-    const store = yield* StoreRegistry.holder(members, viewer, id)
-    const shelves = yield* Effect.filter(
+    const store = yield* StoreRegistry.ownerStore(members, viewer, id)
+    const nonEmpty = yield* Effect.filter(
       members,
       ({ store }) => Effect.map(store.list(viewer, { limit: 1 }), ({ items }) => items.length > 0),
       { concurrency: "unbounded" }
     )
-    if (shelves.length <= 1) return yield* (shelves[0]?.store ?? store).links(viewer, id)
+    if (nonEmpty.length <= 1) return yield* (nonEmpty[0]?.store ?? store).links(viewer, id)
     const now = yield* Clock.currentTimeMillis
     const all = Links.make()
     yield* Stream.runForEach(
@@ -191,11 +191,11 @@ const ownerIn = (
 ): Effect.Effect<(id: MemoryId) => StoreRegistry.Member | undefined> => {
   const [firsts = [], ...others] = ids
   const first = new Set(firsts)
-  const unclear = Array.from(new Set(others.flat())).filter((id) => !first.has(id))
-  const givers = new Map(ids.flatMap((given, n) => given.map((id) => [id, members[n]] as const)))
+  const ambiguous = Array.from(new Set(others.flat())).filter((id) => !first.has(id))
+  const returnedBy = new Map(ids.flatMap((returned, n) => returned.map((id) => [id, members[n]] as const)))
   return Effect.map(
-    Effect.all(unclear.length === 0 ? [] : [StoreRegistry.find(members, viewer, unclear)]),
-    ([held]) => (id) => first.has(id) ? members[0] : held?.(id).by ?? givers.get(id)
+    Effect.all(ambiguous.length === 0 ? [] : [StoreRegistry.findOwners(members, viewer, ambiguous)]),
+    ([ownershipOf]) => (id) => first.has(id) ? members[0] : ownershipOf?.(id).owner ?? returnedBy.get(id)
   )
 }
 
@@ -297,7 +297,7 @@ const merge = (
       },
       ...(awaiting !== undefined && { awaiting }),
       ...(query.confidence === true && sure.length > 0 && { confidence: Math.max(...sure) }),
-      failures: legs(answers)
+      failures: failuresOf(answers)
     }
   }
 }
@@ -306,7 +306,7 @@ const merge = (
  * Returns the failures of retrievers, the ways of searching (words, vectors). A failure that all stores share is listed once; others are
  * prefixed with the store's name.
  */
-const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
+const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
   const isShared = ({ error, leg }: SearchResult["failures"][number]) =>
     answers.every(({ result }) => result.failures.some((one) => one.leg === leg && one.error.reason === error.reason))
@@ -340,16 +340,16 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         const others = given.map(([hash]) =>
           hash
         ).filter((hash) => !waiting.some((hashes) => hashes.has(hash)))
-        const kept = yield* Effect.forEach(stores, ({ read }) =>
+        const havingVector = yield* Effect.forEach(stores, ({ read }) =>
           Effect.map(read(tenant, model, others), (found) =>
             new Set(others.filter((_, n) => Option.isSome(found[n]!)))))
         for (const [n, { attach }] of stores.entries()) {
           const isElsewhere = (hash: string) =>
-            [...waiting, ...kept].some((hashes) => hashes.has(hash))
-          const meant = given.filter(([hash]) =>
-            waiting[n]!.has(hash) || kept[n]!.has(hash) || (n === 0 && !isElsewhere(hash))
+            [...waiting, ...havingVector].some((hashes) => hashes.has(hash))
+          const own = given.filter(([hash]) =>
+            waiting[n]!.has(hash) || havingVector[n]!.has(hash) || (n === 0 && !isElsewhere(hash))
           )
-          if (meant.length > 0) yield* attach(tenant, model, meant)
+          if (own.length > 0) yield* attach(tenant, model, own)
         }
       }),
     models: (tenant) => Effect.map(each(({ models }) => models(tenant)), (found) => Array.from(new Set(found.flat()))),

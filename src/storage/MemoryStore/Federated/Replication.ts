@@ -30,12 +30,12 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 export interface Written {
   readonly mutation: MemoryMutation
   readonly applied: Applied
-  readonly holder: StoreRegistry.Member
+  readonly member: StoreRegistry.Member
 }
 
-/** The rows of the member stores as read before a batch, and the value of `Replication.moment` at that time. */
+/** The rows of the member stores as read before a batch, and the value of `Replication.copyEpoch` at that time. */
 export interface Before extends StoreRegistry.Located {
-  readonly moment: number
+  readonly copyEpoch: number
 }
 
 /** The replication of a federation's writes to its mirrors. */
@@ -55,7 +55,7 @@ export interface Replication {
    * Counter that is incremented when the copying of rows with unlocked ids starts and ends. If its value is unchanged, no such copying took
    * place.
    */
-  readonly moment: () => number
+  readonly copyEpoch: () => number
   /** Whether the latest change of this id in this store was the writing of a copy. */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
@@ -65,16 +65,16 @@ const capacity = 65_536
 
 /** Makes a replication, initially without remembered copies. */
 export const make = (): Replication => {
-  let moment = 0
-  const copies = new Set<string>()
+  let copyEpoch = 0
+  const copyKeys = new Set<string>()
   const keyOf = (member: StoreRegistry.Member, tenant: string, id: MemoryId) =>
     JSON.stringify([member.name, tenant, id])
   const mark = (key: string) => {
-    copies.delete(key) // moves the key to the end, since a Set keeps insertion order
-    copies.add(key)
-    for (const first of copies) {
-      if (copies.size <= capacity) break
-      copies.delete(first)
+    copyKeys.delete(key) // moves the key to the end, since a Set keeps insertion order
+    copyKeys.add(key)
+    for (const first of copyKeys) {
+      if (copyKeys.size <= capacity) break
+      copyKeys.delete(first)
     }
   }
 
@@ -90,15 +90,15 @@ export const make = (): Replication => {
       const system = Viewer.system(tenant)
       const unread = rows.flatMap(([id]) => known.has(id) ? [] : [id])
       const copied = yield* Effect.either(StoreRegistry.rowsOf(member, tenant, unread))
-      const held = new Map([...known, ...copied._tag === "Right" ? copied.right : []])
-      const gone: Array<MemoryMutation> = []
+      const copies = new Map([...known, ...copied._tag === "Right" ? copied.right : []])
+      const removals: Array<MemoryMutation> = []
       const puts = new Map<string, { readonly record: MemoryRecord; readonly mutations: Array<MemoryMutation> }>()
       for (const [id, row] of rows) {
-        const copy = held.get(id)
+        const copy = copies.get(id)
         if (row === undefined) {
-          if (copy) gone.push({ _tag: "Forget", id, purge: true })
+          if (copy) removals.push({ _tag: "Forget", id, purge: true })
         } else if (row.forgotten) {
-          if (copy?.forgotten === false) gone.push({ _tag: "Forget", id })
+          if (copy?.forgotten === false) removals.push({ _tag: "Forget", id })
         } else if (isInternal(row.record.scope) || isExpired(row.record, now)) continue
         else if (copy?.forgotten === false || member.mirror?.(row.record) === true) {
           const { record } = row
@@ -115,8 +115,8 @@ export const make = (): Replication => {
       if (copied._tag === "Left" && rows.some(([, row]) => row === undefined || row.forgotten)) {
         return yield* copyRemains(member, copied.left)
       }
-      if (gone.length > 0) {
-        yield* Effect.mapError(member.store.apply(system, gone), (error) => copyRemains(member, error))
+      if (removals.length > 0) {
+        yield* Effect.mapError(member.store.apply(system, removals), (error) => copyRemains(member, error))
       }
       const behind = (error: MemoryError.MemoryError) =>
         Effect.logWarning(`${member.name}: a copy is behind what was written`, error)
@@ -127,28 +127,28 @@ export const make = (): Replication => {
     })
 
   return {
-    isCopy: (member, tenant, id) => copies.has(keyOf(member, tenant, id)),
-    moment: () => moment,
+    isCopy: (member, tenant, id) => copyKeys.has(keyOf(member, tenant, id)),
+    copyEpoch: () => copyEpoch,
     follow: (members, tenant, written, before) => {
       const mirrors = members.filter(({ mirror }) => mirror !== undefined)
       if (mirrors.length === 0) return Effect.void
       const left = rowsAfter(written, before)
       const isLocked = written.every(({ applied: { id } }) => left.has(id))
       const copying = Effect.gen(function*() {
-        const isCurrent = moment - (isLocked ? 0 : 1) === before.moment
-        const holders = new Map(written.map(({ applied: { id }, holder }) => [id, holder] as const))
+        const isCurrent = copyEpoch - (isLocked ? 0 : 1) === before.copyEpoch
+        const writers = new Map(written.map(({ applied: { id }, member }) => [id, member] as const))
         const rows: Array<readonly [MemoryId, Stored | undefined]> = []
-        for (const holder of new Set(holders.values())) {
-          const ids = Array.from(holders).flatMap(([id, at]) => at === holder ? [id] : [])
-          for (const id of ids) copies.delete(keyOf(holder, tenant, id))
-          if (mirrors.every((mirror) => mirror === holder)) continue
-          const found = yield* StoreRegistry.rowsOf(holder, tenant, ids.filter((id) => !left.has(id)))
+        for (const writer of new Set(writers.values())) {
+          const ids = Array.from(writers).flatMap(([id, member]) => member === writer ? [id] : [])
+          for (const id of ids) copyKeys.delete(keyOf(writer, tenant, id))
+          if (mirrors.every((mirror) => mirror === writer)) continue
+          const found = yield* StoreRegistry.rowsOf(writer, tenant, ids.filter((id) => !left.has(id)))
           for (const id of ids) rows.push([id, left.has(id) ? left.get(id) : found.get(id)])
         }
         yield* Effect.forEach(mirrors, (mirror) => {
-          const others = rows.filter(([id]) => holders.get(id) !== mirror)
-          const held = before.rows.get(mirror)
-          const known = isCurrent && held?._tag === "Right" ? held.right : new Map<MemoryId, undefined>()
+          const others = rows.filter(([id]) => writers.get(id) !== mirror)
+          const readBefore = before.rows.get(mirror)
+          const known = isCurrent && readBefore?._tag === "Right" ? readBefore.right : new Map<MemoryId, undefined>()
           return others.length === 0 ? Effect.void : updateMirror(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
@@ -161,7 +161,7 @@ export const make = (): Replication => {
       )
       if (isLocked) return copying
       const tick = Effect.sync(() => {
-        moment += 1
+        copyEpoch += 1
       })
       return Effect.zipRight(tick, Effect.ensuring(copying, tick))
     }
@@ -174,9 +174,9 @@ export const make = (): Replication => {
  */
 const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
-  for (const { applied: { id, outcome, record }, holder, mutation } of written) {
-    const held = before.rows.get(holder)
-    const row = held?._tag === "Right" ? left.get(id) ?? held.right.get(id) : undefined
+  for (const { applied: { id, outcome, record }, member, mutation } of written) {
+    const readBefore = before.rows.get(member)
+    const row = readBefore?._tag === "Right" ? left.get(id) ?? readBefore.right.get(id) : undefined
     const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
     left.delete(id)
     if (named !== id) continue
@@ -215,8 +215,8 @@ export const changes = (
     if (isCopy(member, tenant, id)) return Effect.succeed(false)
     // a member that fails counts as not having the id, since reporting a change twice is better than never
     return Effect.map(
-      StoreRegistry.find(before, viewer, before.length === 0 ? [] : [id]),
-      (held) => held(id).by === undefined
+      StoreRegistry.findOwners(before, viewer, before.length === 0 ? [] : [id]),
+      (ownerOf) => ownerOf(id).owner === undefined
     )
   }
 
@@ -228,7 +228,7 @@ export const changes = (
     Stream.mapConcat((fresh) => fresh),
     Stream.flatMap(({ all, member }) =>
       member.store.changes(viewer).pipe(
-        Stream.interruptWhen(member.gone),
+        Stream.interruptWhen(member.detached),
         Stream.filterEffect(own(all, member))
       ), { concurrency: "unbounded" })
   )

@@ -135,8 +135,8 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGen
       Transaction.SharedIdGenerator,
       idGenerator
     )
-    const gone = yield* Deferred.make<void>()
-    yield* Scope.addFinalizer(scope, Deferred.succeed(gone, undefined))
+    const detached = yield* Deferred.make<void>()
+    yield* Scope.addFinalizer(scope, Deferred.succeed(detached, undefined))
     return {
       name,
       description: entry.description,
@@ -144,7 +144,7 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGen
       writable: entry.writable === true,
       mirror: entry.mirror,
       store: Context.get(context, MemoryStore.MemoryStore),
-      gone: Deferred.await(gone)
+      detached: Deferred.await(detached)
     } satisfies Member
   })
 
@@ -168,7 +168,7 @@ export interface Member {
   readonly mirror: ((record: MemoryRecord) => boolean) | undefined
   readonly store: MemoryStore.Service
   /** Completes when the store is detached from the federation. */
-  readonly gone: Effect.Effect<void>
+  readonly detached: Effect.Effect<void>
 }
 
 /** The members, in the order of the federation. */
@@ -181,47 +181,47 @@ export const ranked = (members: Members): Members => [
 ]
 
 /** The member that has an id. */
-export interface Held {
+export interface Ownership {
   /** The first member that has the id, even as a tombstone or hidden from the viewer. Records with this id in later members are copies. */
-  readonly by: Member | undefined
+  readonly owner: Member | undefined
   /** The record in that member, even if the viewer may not see it. */
   readonly record: MemoryRecord | undefined
-  /** A member that failed to answer, and therefore may have the id: one before `by`, or any if `by` is `undefined`. */
-  readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
+  /** A member that failed to answer, and therefore may have the id: one before `owner`, or any if `owner` is `undefined`. */
+  readonly unanswered: { readonly member: Member; readonly error: MemoryError.MemoryError } | undefined
 }
 
 /** Finds for each id the member that has it, asking all members in parallel. Cost: one `get` of each member. */
-export const find = (
+export const findOwners = (
   members: Members,
   viewer: Viewer.Any,
   ids: ReadonlyArray<MemoryId>
-): Effect.Effect<(id: MemoryId) => Held> => {
-  if (ids.length === 0) return Effect.succeed(() => nowhere)
+): Effect.Effect<(id: MemoryId) => Ownership> => {
+  if (ids.length === 0) return Effect.succeed(() => noOwner)
   const system = Viewer.system(viewer.tenant)
   return Effect.map(
     Effect.forEach(members, (member) => Effect.either(member.store.get(system, ids)), { concurrency: "unbounded" }),
-    (answers) => heldBy(members, ids, answers)
+    (answers) => ownersFrom(members, ids, answers)
   )
 }
 
 /** Finds for each id the member that has it, from the members' answers. */
-const heldBy = (
+const ownersFrom = (
   members: Members,
   ids: ReadonlyArray<MemoryId>,
   answers: ReadonlyArray<Either.Either<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>>
-): (id: MemoryId) => Held => {
-  const held = new Map<MemoryId, Held>()
+): (id: MemoryId) => Ownership => {
+  const owners = new Map<MemoryId, Ownership>()
   for (const [n, id] of ids.entries()) {
-    let unsure: Held["unsure"]
+    let unanswered: Ownership["unanswered"]
     let record: MemoryRecord | undefined
     const at = answers.findIndex((answer, m) => {
       if (Either.isRight(answer)) record = Option.getOrUndefined(answer.right[n]!)
-      else unsure ??= { by: members[m]!, error: answer.left }
+      else unanswered ??= { member: members[m]!, error: answer.left }
       return record !== undefined
     })
-    held.set(id, { by: members[at], record, unsure })
+    owners.set(id, { owner: members[at], record, unanswered })
   }
-  return (id) => held.get(id) ?? nowhere
+  return (id) => owners.get(id) ?? noOwner
 }
 
 /** Rows of one member by id. Every requested id is a key, with the value `undefined` if the member has no such row. */
@@ -229,7 +229,7 @@ export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
 
 /** The rows of the ids in a batch, by member. They are read once, and used by all steps of a write. */
 export interface Located {
-  readonly held: (id: MemoryId) => Held
+  readonly ownerOf: (id: MemoryId) => Ownership
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
 }
 
@@ -242,7 +242,7 @@ export const locate = (
   Effect.map(
     Effect.forEach(members, (member) => Effect.either(rowsOf(member, tenant, ids)), { concurrency: "unbounded" }),
     (answers) => ({
-      held: heldBy(
+      ownerOf: ownersFrom(
         members,
         ids,
         answers.map(Either.map((rows) => ids.map((id) => Option.fromNullable(rows.get(id)?.record))))
@@ -293,11 +293,13 @@ export const revisionsOf = (
       )
   })
 
-const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
+const noOwner: Ownership = { owner: undefined, record: undefined, unanswered: undefined }
 
 /** Returns the member that has an id; `undefined` if none has it. Fails if none is found and a member failed to answer. */
-export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
-  by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
+export const ownerOrError = (
+  { owner, unanswered }: Ownership
+): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
+  owner === undefined && unanswered !== undefined ? unanswered.error : Effect.succeed(owner)
 
 /**
  * Calls the member that has each id, and returns the results in the order of `ids`. Ids that no member has go to the first member, which
@@ -313,22 +315,19 @@ export const each = <A>(
   ) => Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError>
 ): Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const held = yield* find(members, viewer, ids)
-    const asked = new Map<Member, Array<number>>()
+    const ownerOf = yield* findOwners(members, viewer, ids)
+    const indexesByMember = new Map<Member, Array<number>>()
     for (const [n, id] of ids.entries()) {
-      const member = (yield* known(held(id))) ?? members[0]!
-      asked.set(member, [...asked.get(member) ?? [], n])
+      const member = (yield* ownerOrError(ownerOf(id))) ?? members[0]!
+      indexesByMember.set(member, [...indexesByMember.get(member) ?? [], n])
     }
     const answers: Array<A> = []
-    yield* Effect.forEach(asked, ([{ store }, places]) =>
+    yield* Effect.forEach(indexesByMember, ([{ store }, indexes]) =>
       Effect.map(
-        ask(
-          store,
-          places.map((n) => ids[n]!)
-        ),
+        ask(store, indexes.map((n) => ids[n]!)),
         (all) =>
           all.forEach((answer, n) => {
-            answers[places[n]!] = answer
+            answers[indexes[n]!] = answer
           })
       ), {
       concurrency: "unbounded",
@@ -338,13 +337,13 @@ export const each = <A>(
   })
 
 /** Returns the member that has an id; the first member if none has it. */
-export const holder = (
+export const ownerStore = (
   members: Members,
   viewer: Viewer.Any,
   id: MemoryId
 ): Effect.Effect<MemoryStore.Service, MemoryError.MemoryError> =>
-  find(members, viewer, [id]).pipe(
-    Effect.flatMap((held) => known(held(id))),
+  findOwners(members, viewer, [id]).pipe(
+    Effect.flatMap((ownerOf) => ownerOrError(ownerOf(id))),
     Effect.map((member) => (member ?? members[0]!).store)
   )
 

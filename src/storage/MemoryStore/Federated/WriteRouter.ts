@@ -62,7 +62,7 @@ export interface WriteRouter {
 /** Makes the router of a federation's writes. */
 export const make = (
   kinds: ReadonlyMap<string, MemoryKind>,
-  copying: Replication.Replication
+  replication: Replication.Replication
 ): Effect.Effect<WriteRouter> =>
   Effect.gen(function*() {
     const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
@@ -84,17 +84,17 @@ export const make = (
         }
         const batch = (yield* check(op, Mutations, { mutations, ...provenance })).mutations
         return yield* Effect.gen(function*() {
-          const moment = copying.moment()
+          const copyEpoch = replication.copyEpoch()
           const ids = Array.from(new Set(batch.map(idOf).filter((id) => id !== undefined)))
           const located = yield* StoreRegistry.locate(members, Viewer.tenantOf(viewer), ids)
           const parts = yield* partsOf(op, located, home, viewer, batch)
           return yield* Effect.uninterruptible(
-            written(op, members, parts, viewer, batch, provenance, { ...located, moment })
+            applyAndReplicate(op, members, parts, viewer, batch, provenance, { ...located, copyEpoch })
           )
         }).pipe(withIdLocks(batch.map(idOf)))
       })
 
-    const written = (
+    const applyAndReplicate = (
       op: string,
       members: StoreRegistry.Members,
       parts: ReadonlyArray<Part>,
@@ -105,16 +105,16 @@ export const make = (
     ) =>
       Effect.gen(function*() {
         const applied: Array<Applied> = []
-        const told: Array<Replication.Written> = []
+        const written: Array<Replication.Written> = []
         const answers = yield* apply(op, kinds, parts, viewer, batch, provenance, located)
-        parts.forEach(({ member, places }, n) =>
+        parts.forEach(({ member, indexes }, n) =>
           answers[n]!.forEach((one, i) => {
-            applied[places[i]!] = one
-            told.push({ applied: one, holder: member, mutation: batch[places[i]!]! })
+            applied[indexes[i]!] = one
+            written.push({ applied: one, member, mutation: batch[indexes[i]!]! })
           })
         )
         // one batch at a time, so that copies are written in the order of the batches
-        const copied = copying.follow(members, Viewer.tenantOf(viewer), told, located)
+        const copied = replication.follow(members, Viewer.tenantOf(viewer), written, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
       })
@@ -143,25 +143,26 @@ const partsOf = (
     const targets: Array<StoreRegistry.Member | undefined> = []
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
-      const there = id === undefined ? undefined : located.held(id)
+      const ownership = id === undefined ? undefined : located.ownerOf(id)
       // a change of a hidden record is routed as if the record were missing, so that the viewer cannot tell the difference
-      const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
-      const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* holderOf(there))
-      const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
-      if (at !== undefined && !takes) yield* refused(op, at, located, viewer, mutation)
-      const target = takes
-        ? at
+      const isHidden = mutation._tag !== "Put" && ownership?.record && !Viewer.sees(viewer, ownership.record.scope)
+      const owner = ownership === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* ownerToWrite(ownership))
+      const mayWrite = owner !== undefined &&
+        (owner.writable || (owner.mirror !== undefined && mutation._tag === "Forget"))
+      if (owner !== undefined && !mayWrite) yield* refused(op, owner, located, viewer, mutation)
+      const target = mayWrite
+        ? owner
         : mutation._tag !== "Put" || isInternal(mutation.draft.scope)
         ? undefined
         : yield* home.of(mutation.draft)
       if (id !== undefined && target !== undefined && mutation._tag === "Put") homes.set(id, target)
       targets.push(target)
     }
-    const mate = targets.find((target) => target !== undefined) ?? home.primary
-    targets.forEach((target = mate, n) => {
-      const part = parts.get(target) ?? { member: target, places: [] }
+    const fallback = targets.find((target) => target !== undefined) ?? home.primary
+    targets.forEach((target = fallback, n) => {
+      const part = parts.get(target) ?? { member: target, indexes: [] }
       parts.set(target, part)
-      part.places.push(n)
+      part.indexes.push(n)
     })
     return Array.from(parts.values()).sort((a, b) =>
       Number(isIrreversible(a, batch)) - Number(isIrreversible(b, batch))
@@ -189,10 +190,10 @@ const internal = (
  * Returns the member that has an id. Fails if a member that failed to answer may have it, since an id must not be written to two stores.
  * Ignores failures of read-only mirrors, which never own an id.
  */
-const holderOf = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
-  unsure !== undefined && (unsure.by.writable || unsure.by.mirror === undefined)
-    ? unsure.error
-    : Effect.succeed(by)
+const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreRegistry.Member | undefined> =>
+  unanswered !== undefined && (unanswered.member.writable || unanswered.member.mirror === undefined)
+    ? unanswered.error
+    : Effect.succeed(owner)
 
 /**
  * Refuses a change of a record in a read-only member. If the viewer may not see the record, only a put fails, because another record has
@@ -223,17 +224,17 @@ const refused = (
   })
 
 /** Whether a part of a batch cannot be rolled back after it is written, since it purges, or its store keeps no history. */
-const isIrreversible = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
-  places.some((n) => {
+const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
+  indexes.some((n) => {
     const mutation = batch[n]!
     return mutation._tag === "Forget" && mutation.purge === true ||
       idOf(mutation) !== undefined && !member.store.capabilities.history
   })
 
-/** The mutations of a batch for one store. `places` are their indexes in the batch. */
+/** The mutations of a batch for one store. `indexes` are their positions in the batch. */
 interface Part {
   readonly member: StoreRegistry.Member
-  readonly places: Array<number>
+  readonly indexes: Array<number>
 }
 
 /** Returns the id that a mutation names; a new record may have none. */
@@ -253,8 +254,8 @@ const apply = (
   Effect.gen(function*() {
     if (parts.length > 1) yield* checkWhole(op, kinds, parts, viewer, batch, provenance, located)
     const answers: Array<ReadonlyArray<Applied>> = []
-    for (const { member, places } of parts) {
-      const exit = yield* Effect.exit(member.store.apply(viewer, places.map((n) => batch[n]!), provenance))
+    for (const { member, indexes } of parts) {
+      const exit = yield* Effect.exit(member.store.apply(viewer, indexes.map((n) => batch[n]!), provenance))
       if (Exit.isFailure(exit)) {
         yield* undo(parts.slice(0, answers.length), answers, viewer, provenance)
         return yield* Effect.failCause(exit.cause)
@@ -282,15 +283,15 @@ const checkWhole = (
     const rows = new Map<MemoryId, Stored>()
     const past = new Map<MemoryId, ReadonlyArray<Stored>>()
     const historic = new Set<MemoryId>()
-    for (const { member, places } of parts) {
-      const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
+    for (const { member, indexes } of parts) {
+      const ids = Array.from(new Set(indexes.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
       const found = yield* located.rows.get(member)! // `located` contains the answer of every member
       if (member.store.capabilities.history) { for (const id of ids) historic.add(id) }
       for (const id of ids) {
         const row = found.get(id)
         if (row) rows.set(id, row)
       }
-      for (const n of places) {
+      for (const n of indexes) {
         const mutation = batch[n]!
         if (mutation._tag === "Restore") {
           past.set(mutation.id, yield* StoreRegistry.revisionsOf(member, tenant, mutation.id))
@@ -307,7 +308,7 @@ const checkWhole = (
       mutations: batch.map((mutation, n) => [idOf(mutation) ?? stableId(`federated ${n}`), mutation]),
       hasHistory: (id) => historic.has(id)
     })
-    yield* plan.decide({ now: yield* Clock.currentTimeMillis, rows, holders: new Map(), revisions: past })
+    yield* plan.decide({ now: yield* Clock.currentTimeMillis, rows, byDedupeKey: new Map(), revisions: past })
   })
 
 /**

@@ -151,7 +151,7 @@ export const keepCurrent = (
     const watch = Effect.gen(function*() {
       yield* Effect.sleep(poll)
       uncalled++
-      if (vault.changeFeed.isHeard()) quiet = 0
+      if (vault.changeFeed.hasSubscribers()) quiet = 0
       if (++quiet <= patience) return yield* told(scan)
       isResting = true
       yield* awake.close

@@ -24,7 +24,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** The rows of the branch, the base store, and the configured kinds and analyzer. */
 export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer"> {
   /** The base store, whose vectors are used. */
-  readonly below: Pick<Service, "vectors">
+  readonly baseStore: Pick<Service, "vectors">
   readonly reader: Reader
   /** Returns the rows that the branch has written in a tenant. */
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
@@ -60,7 +60,7 @@ const pageSize = 1_000
 
 /** Makes merged rows. The index of a tenant is built when it is first needed. */
 export const make = (options: Options): MergedRows => {
-  const { below, branchOf, reader } = options
+  const { baseStore, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
   const locks = makeTenantLocks()
   const { embeddings, models, ...vectors } = Vectors.inMemory()
@@ -77,7 +77,7 @@ export const make = (options: Options): MergedRows => {
           wanted: new Map()
         }
         tenants.set(tenant, fresh)
-        yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
+        yield* Stream.runForEach(idsOfBase(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
         prune(tenant, fresh.tenantIndex)
         // an empty index is not cached, since callers can name any tenant
@@ -110,8 +110,8 @@ export const make = (options: Options): MergedRows => {
       const rows = others.length > 0 ? yield* reader.read(tenant, others) : []
       const found = new Map(rows.map((row, n) => [others[n]!, Option.getOrUndefined(row)]))
       for (const id of ids) {
-        const ours = branchOf(tenant).get(id)
-        const row = ours ? ours.revisions[0] : found.get(id)
+        const branchRow = branchOf(tenant).get(id)
+        const row = branchRow ? branchRow.revisions[0] : found.get(id)
         tenantIndex.set(id, row)
         if (row && !row.forgotten) { for (const hashes of wanted.values()) hashes.add(hashOf(row.record)) }
       }
@@ -121,19 +121,19 @@ export const make = (options: Options): MergedRows => {
     })
 
   /** Reads the vectors of a tenant's texts from the base store. Vectors that the base store lacks are requested again by the next call. */
-  const follow = (tenant: string, model: string): Io<void> =>
+  const loadVectors = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
-      if (Option.isNone(below.vectors)) return
+      if (Option.isNone(baseStore.vectors)) return
       const { tenantIndex, wanted } = yield* current(tenant)
       const known = embeddings(tenant)
       const hashes = wanted.get(model) ?? new Set(Array.from(tenantIndex.each(), hashOf))
       wanted.set(model, hashes)
       for (const hash of hashes) if (known.get(model, hash)) hashes.delete(hash)
       if (hashes.size === 0) return
-      const asked = Array.from(hashes)
-      const found = yield* below.vectors.value.read(tenant, model, asked)
+      const requested = Array.from(hashes)
+      const found = yield* baseStore.vectors.value.read(tenant, model, requested)
       found.forEach((vector, n) => {
-        if (Option.isSome(vector)) known.set(model, asked[n]!, vector.value)
+        if (Option.isSome(vector)) known.set(model, requested[n]!, vector.value)
       })
     })
 
@@ -145,23 +145,24 @@ export const make = (options: Options): MergedRows => {
     },
     tombstones: (tenant) =>
       Stream.flatMap(
-        idsBelow(reader, tenant, true),
+        idsOfBase(reader, tenant, true),
         (ids) =>
           Stream.fromIterableEffect(
             Effect.map(reader.read(tenant, ids), (rows) => rows.flatMap(Option.toArray))
           )
       ),
-    vectorBackend: Option.map(below.vectors, ({ models: modelsBelow }): VectorBackend => ({
+    vectorBackend: Option.map(baseStore.vectors, ({ models: modelsOfBase }): VectorBackend => ({
       ...vectors,
       embeddings,
-      follow,
-      models: (tenant) => Effect.zipWith(models(tenant), modelsBelow(tenant), (ours, theirs) => [...ours, ...theirs])
+      follow: loadVectors,
+      models: (tenant) =>
+        Effect.zipWith(models(tenant), modelsOfBase(tenant), (ownModels, baseModels) => [...ownModels, ...baseModels])
     })).pipe(Option.getOrUndefined)
   }
 }
 
 /** Streams the ids of all records, or of all tombstones, of the base store, page by page. */
-const idsBelow = (
+const idsOfBase = (
   reader: Reader,
   tenant: string,
   forgotten: boolean
@@ -171,7 +172,7 @@ const idsBelow = (
       (after) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           reader.page(
-            Viewer.sightOf(Viewer.system(tenant), now),
+            Viewer.accessFilterOf(Viewer.system(tenant), now),
             { filter: { forgotten }, passes: () => true },
             after,
             pageSize
@@ -186,7 +187,7 @@ export interface Row {
   /** Row of the base store when the branch first wrote the record; `undefined` if the record did not exist there. */
   readonly base: Stored | undefined
   /** Whether the branch has purged the record. The revisions in the base store are then hidden. */
-  readonly cut: boolean
+  readonly isPurged: boolean
   /** Revisions made in the branch, newest first; empty if the record was purged. */
   readonly revisions: ReadonlyArray<Stored>
 }
@@ -194,7 +195,7 @@ export interface Row {
 /** Returns the row after a write; `undefined` if the record exists neither in the branch nor in the base store. */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
-  return row.base && { base: row.base, cut: true, revisions: [] }
+  return row.base && { base: row.base, isPurged: true, revisions: [] }
 }
 
 /** Returns the record's revision number in the branch; 0 if the branch has purged the record. */
@@ -205,19 +206,21 @@ export const revisionOf = (row: Row): number => row.revisions[0]?.record.revisio
  * an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
-  const { base, cut } = row
-  const stood = base && !base.forgotten ? base.record : undefined
+  const { base, isPurged } = row
+  const baseRecord = base && !base.forgotten ? base.record : undefined
   const live = liveAt(row, now)
-  const ifRevision = stood?.revision ?? 0
+  const ifRevision = baseRecord?.revision ?? 0
   if (isInstructions(row)) return []
   if (!live) {
-    if (base && cut) return [{ _tag: "Forget", id, purge: true, ifRevision }]
-    return stood ? [{ _tag: "Forget", id, ifRevision }] : []
+    if (base && isPurged) return [{ _tag: "Forget", id, purge: true, ifRevision }]
+    return baseRecord ? [{ _tag: "Forget", id, ifRevision }] : []
   }
-  if (stood && !cut && isPatch(stood, live)) return [{ _tag: "Update", id, patch: patchTo(live), ifRevision }]
+  if (baseRecord && !isPurged && isPatch(baseRecord, live)) {
+    return [{ _tag: "Update", id, patch: patchTo(live), ifRevision }]
+  }
   return [
-    ...(base && cut ? [{ _tag: "Forget", id, purge: true, ifRevision } as const] : []),
-    { _tag: "Put", draft: draftOf(live), ifRevision: cut ? 0 : ifRevision },
+    ...(base && isPurged ? [{ _tag: "Forget", id, purge: true, ifRevision } as const] : []),
+    { _tag: "Put", draft: draftOf(live), ifRevision: isPurged ? 0 : ifRevision },
     ...(live.supersededBy === undefined
       ? []
       : [{ _tag: "Update", id, patch: { supersededBy: live.supersededBy } } as const])

@@ -16,8 +16,8 @@ import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
  * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once, and the connection is
- * released when it arrives. A statement whose caller was interrupted may run for `grace` longer, any other one for `patience` or up to a
- * second more. After that the connection is closed, and the server rolls back what was not committed.
+ * released when it arrives. A statement whose caller was interrupted may run for `gracePeriod` longer, any other one for `patience` or up
+ * to a second more. After that the connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,
@@ -29,7 +29,7 @@ export const guarded = (
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(
         Effect.forkDaemon(watched(connection, statement)),
-        (running) => Effect.onInterrupt(restore(Fiber.join(running)), () => endSoon(connection, running))
+        (running) => Effect.onInterrupt(restore(Fiber.join(running)), () => closeAfterGracePeriod(connection, running))
       )
     )
   const session = (connection: Connection): Session => ({
@@ -51,7 +51,7 @@ export const guarded = (
         return Effect.flatMap(Effect.forkDaemon(run), (running) =>
           Effect.onInterrupt(restore(Fiber.join(running)), () => {
             isWanted = false
-            return connection === undefined ? Effect.void : endSoon(connection, running)
+            return connection === undefined ? Effect.void : closeAfterGracePeriod(connection, running)
           }))
       })
     )
@@ -63,11 +63,11 @@ export const guarded = (
     reserve: Effect.uninterruptibleMask(() =>
       Effect.gen(function*() {
         const scope = yield* Scope.make()
-        const coming = yield* Effect.forkDaemon(Scope.extend(reserve, scope))
-        const giveBack = Effect.zipRight(Fiber.await(coming), Scope.close(scope, Exit.void))
+        const reserving = yield* Effect.forkDaemon(Scope.extend(reserve, scope))
+        const release = Effect.zipRight(Fiber.await(reserving), Scope.close(scope, Exit.void))
         const connection = yield* Effect.onInterrupt(
-          Effect.interruptible(Fiber.join(coming)),
-          () => Effect.forkDaemon(giveBack)
+          Effect.interruptible(Fiber.join(reserving)),
+          () => Effect.forkDaemon(release)
         )
         yield* Effect.addFinalizer((exit) => Scope.close(scope, exit))
         return session(connection)
@@ -80,13 +80,13 @@ export const guarded = (
  * Time that a statement may still run after its caller was interrupted. Long enough for most statements, so that their connection need not
  * be closed.
  */
-const grace = Duration.millis(250)
+const gracePeriod = Duration.millis(250)
 
-/** Waits for a statement whose caller was interrupted, and closes its connection if it takes longer than `grace`. */
-const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
+/** Waits for a statement whose caller was interrupted, and closes its connection if it takes longer than `gracePeriod`. */
+const closeAfterGracePeriod = (connection: Connection, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const limit = yield* Effect.forkDaemon(
-      Effect.interruptible(Effect.zipRight(sleepLive(grace), cut(connection)))
+      Effect.interruptible(Effect.zipRight(sleepLive(gracePeriod), closeSocket(connection)))
     )
     yield* Fiber.await(running)
     yield* Fiber.interrupt(limit)
@@ -98,27 +98,30 @@ const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>)
  */
 const watch = (patience: Duration.Duration) => {
   const clock = Clock.make() // the real clock, since servers do not follow a TestClock; its nanoseconds never go back
-  const begun = new Map<Connection, bigint>()
+  const startTimes = new Map<Connection, bigint>()
   let isWatched = false
-  const look: Effect.Effect<void> = Effect.flatMap(sleepLive("1 second"), () =>
+  const checkOnce: Effect.Effect<void> = Effect.flatMap(sleepLive("1 second"), () =>
     Effect.suspend(() => {
       const limit = clock.unsafeCurrentTimeNanos() - BigInt(Math.ceil(Duration.toMillis(patience) * 1e6))
-      const late = Array.from(begun).flatMap(([connection, time]) => time <= limit ? [connection] : [])
-      isWatched = begun.size > 0
-      return Effect.zipRight(Effect.forEach(late, cut, { discard: true }), isWatched ? look : Effect.void)
+      const overdue = Array.from(startTimes).flatMap(([connection, time]) => time <= limit ? [connection] : [])
+      isWatched = startTimes.size > 0
+      return Effect.zipRight(
+        Effect.forEach(overdue, closeSocket, { discard: true }),
+        isWatched ? checkOnce : Effect.void
+      )
     }))
   return <A>(connection: Connection, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.suspend(() => {
-      begun.set(connection, clock.unsafeCurrentTimeNanos())
-      const run = Effect.ensuring(statement, Effect.sync(() => begun.delete(connection)))
+      startTimes.set(connection, clock.unsafeCurrentTimeNanos())
+      const run = Effect.ensuring(statement, Effect.sync(() => startTimes.delete(connection)))
       if (isWatched) return run
       isWatched = true
-      return Effect.zipRight(Effect.forkDaemon(look), run)
+      return Effect.zipRight(Effect.forkDaemon(checkOnce), run)
     })
 }
 
 /** Closes the socket, so that pending statements fail and the pool drops the connection. */
-const cut = (connection: Connection): Effect.Effect<void> =>
+const closeSocket = (connection: Connection): Effect.Effect<void> =>
   Effect.sync(() => {
     // the driver has no method for closing, but its connections expose their socket
     const { pg } = connection as { readonly pg?: { readonly connection?: { readonly stream?: Socket } } }

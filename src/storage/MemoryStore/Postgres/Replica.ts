@@ -20,8 +20,8 @@ export type Ask = (
  * Number of checks within `staleness`, and longest pause between two checks, in milliseconds. The pause is short, so that reads return to
  * the standby soon after a write.
  */
-const looks = 4
-const farthest = 500
+const checks = 4
+const maxPause = 500
 
 /** The result of the last check that found the standby current. */
 interface Known {
@@ -33,7 +33,7 @@ interface Known {
 }
 
 /** Checks the standby until the scope closes. Each check runs one statement on the primary, and one or more on the standby. */
-export const follow = (
+export const watchStandby = (
   primary: Ask,
   standby: Ask,
   staleness: Duration.Duration,
@@ -41,31 +41,31 @@ export const follow = (
 ): Effect.Effect<Omit<Replica, "once">, never, Scope.Scope> =>
   Effect.gen(function*() {
     const limit = Duration.toMillis(staleness)
-    const pause = sleepLive(Math.min(farthest, limit / looks))
+    const pause = sleepLive(Math.min(maxPause, limit / checks))
     const clock = Clock.make() // the real clock, since servers do not follow a TestClock
     let writes = 0
     let known: Known = { until: -Infinity, writes, history: undefined }
-    const look = Effect.gen(function*() {
-      const begun = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
+    const check = Effect.gen(function*() {
+      const started = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
       // false after the standby was promoted to a primary, whose data may differ
-      const isThere = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
+      const hasReplayed = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])
-      while (clock.unsafeCurrentTimeMillis() < begun.until) {
-        const [found] = yield* isThere
+      while (clock.unsafeCurrentTimeMillis() < started.until) {
+        const [found] = yield* hasReplayed
         if (found?.[0] === true) {
-          known = { ...begun, history: typeof row?.[1] === "string" ? row[1] : undefined }
+          known = { ...started, history: typeof row?.[1] === "string" ? row[1] : undefined }
           return
         }
         yield* pause
       }
     })
     // a check that fails or gets no answer does not extend `until`, so reads go to the primary
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(look), pause)))
+    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(check), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),
       history: Effect.sync(() => known.history),
-      wrote: Effect.sync(() => void writes++)
+      afterWrite: Effect.sync(() => void writes++)
     }
   })

@@ -10,7 +10,7 @@ import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as OutlineIndex from "../../../ranking/internal/OutlineIndex.ts"
 import type { Entry, Stored, Write } from "../../Engine.ts"
 import { revisionsKept } from "../../Revision.ts"
-import { atATime, type Database, type Dialect, keys, type Query, text } from "./Database.ts"
+import { batchSize, type Database, type Dialect, keys, type Query, text } from "./Database.ts"
 import { type Cells, insert, type Statement } from "./Insert.ts"
 import { contentOf, idColumns, nameKey, partitionOf, scopeKey } from "./Rows.ts"
 
@@ -54,7 +54,7 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
       ...replaceNames(tenant, outcomes),
       ...updateCounts(tenant, outcomes),
       // vectors of texts that were edited are erased later, by compaction, from the list in `memory_litter`
-      ...intoLitter(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
+      ...insertOrphans(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
       ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
     for (const [sql, parameters] of statements) yield* query(sql, parameters)
@@ -133,20 +133,20 @@ const eraseRows = (
   })
   const erased = outcomes.flatMap(({ before, id, isErased }) => isErased && before !== undefined ? [id] : [])
   return [
-    ...intoGone(tenant, left),
+    ...insertErased(tenant, left),
     ...["memory_records", "memory_revisions", "memory_uses"].flatMap((table) => remove(table, tenant, erased))
   ]
 }
 
-const intoGone = insert({ table: "memory_gone", columns: { partition: "text", version: "number", id: "text" } })
+const insertErased = insert({ table: "memory_gone", columns: { partition: "text", version: "number", id: "text" } })
 
 /** Makes the statements that delete the rows of these ids from a table. */
 const remove = (table: string, tenant: string, ids: ReadonlyArray<MemoryId>): ReadonlyArray<Statement> =>
   Array.from(
-    { length: Math.ceil(ids.length / atATime) },
+    { length: Math.ceil(ids.length / batchSize) },
     (_, n) => [
       `DELETE FROM ${table} WHERE tenant = ? AND id {in}`,
-      [tenant, keys(ids.slice(n * atATime, (n + 1) * atATime))]
+      [tenant, keys(ids.slice(n * batchSize, (n + 1) * batchSize))]
     ]
   )
 
@@ -310,7 +310,7 @@ const hashesWhere = (
     )
   )
 
-const intoLitter = insert({
+const insertOrphans = insert({
   table: "memory_litter",
   columns: { hash: "text" },
   conflict: "(tenant, hash) DO NOTHING"
@@ -344,7 +344,7 @@ const logChanges = (
   { now, rows, writer, writes }: Batch
 ): ReadonlyArray<Statement> => {
   const current = new Map<MemoryId, Stored | undefined>(rows)
-  const told = writes.map(({ id, next }, n): Cells => {
+  const changed = writes.map(({ id, next }, n): Cells => {
     const before = current.get(id)
     current.set(id, next?.stored)
     const shown = before !== undefined && !before.forgotten
@@ -358,5 +358,5 @@ const logChanges = (
     columns: { n: "integer", writer: "text", at: "number", id: "text", before: "text", revision: "integer" },
     set: { position }
   })
-  return intoChanges(tenant, told)
+  return intoChanges(tenant, changed)
 }

@@ -49,7 +49,7 @@ export interface Dialect {
   /** Expression for the position of a new change: in PostgreSQL the id of the transaction, in SQLite a counter. */
   readonly position: string
   /** SQL expression for a snapshot of the database, as a text. The text starts with a position below which every transaction has ended. */
-  readonly moment: string
+  readonly snapshot: string
   /** SQL condition that a change is visible in the snapshot of its second parameter, but not in that of its first. */
   readonly isBetween: string
   /** Returns the statements that restrict a role that does not own the tables to the rows of one tenant. */
@@ -104,7 +104,7 @@ export interface Driver {
   /** Converts a failure of the driver to an error. */
   readonly failureOf: (op: string, cause: unknown) => MemoryError
   /** Whether the error is a conflict with other writers, so that a retry may succeed. */
-  readonly isInTheWay: (error: MemoryError) => boolean
+  readonly isConflict: (error: MemoryError) => boolean
   /** Milliseconds between two attempts of a transaction. */
   readonly pause: number
   /** Largest number of retries of a transaction. */
@@ -124,7 +124,7 @@ export interface Replica {
    * Runs after each transaction, even a failed one, which may have committed. Reads then go to the primary until the replica has the
    * writes.
    */
-  readonly wrote: Effect.Effect<void>
+  readonly afterWrite: Effect.Effect<void>
 }
 
 /** Makes the database that uses a driver. */
@@ -141,13 +141,13 @@ export const fromDriver = (driver: Driver): Database => {
     const made = driver.written(
       sql.replaceAll("{each}", dialect.each).replaceAll("{in}", dialect.in).replaceAll("{vector}", dialect.vector)
     )
-    if (statements.size < mostStatements) statements.set(sql, made)
+    if (statements.size < maxStatements) statements.set(sql, made)
     return made
   }
   const patiently = <A>(self: Effect.Effect<A, MemoryError>, left = driver.attempts): Effect.Effect<A, MemoryError> =>
     Effect.catchIf(
       self,
-      (error) => left > 0 && driver.isInTheWay(error),
+      (error) => left > 0 && driver.isConflict(error),
       () => Effect.zipRight(sleepLive(driver.pause), Effect.suspend(() => patiently(self, left - 1)))
     )
   const using = <A>(
@@ -206,7 +206,7 @@ export const fromDriver = (driver: Driver): Database => {
       (isCurrent, history) => isCurrent ? { query: elsewhere, history } : { query }
     ),
     lock,
-    transaction: (body, committed) => Effect.ensuring(transaction(body, committed), replica.wrote)
+    transaction: (body, committed) => Effect.ensuring(transaction(body, committed), replica.afterWrite)
   }
 }
 
@@ -218,7 +218,7 @@ const none: ReadonlyArray<Row> = []
  * Number of translated statements that are cached. Limited, since a page over many scopes has a statement of its own for each number of
  * scopes.
  */
-const mostStatements = 1_000
+const maxStatements = 1_000
 
 /** Returns the error code of a driver's failure; "" if it has none. */
 export const codeOf = (cause: unknown): string =>
@@ -252,21 +252,21 @@ export const each = (rows: ReadonlyArray<ReadonlyArray<string | number | null>>)
 export const keys = (all: Iterable<string>): string => JSON.stringify(Array.from(all, text))
 
 /** Number of rows per statement: enough to make round trips rare, few enough for one JSON parameter. */
-export const atATime = 500
+export const batchSize = 500
 
-/** Calls a function with at most `atATime` values at a time, and concatenates the results. */
+/** Calls a function with at most `batchSize` values at a time, and concatenates the results. */
 export const inBatches = <A, B>(
   all: ReadonlyArray<A>,
   call: (batch: ReadonlyArray<A>) => Effect.Effect<ReadonlyArray<B>, MemoryError>
 ): Effect.Effect<ReadonlyArray<B>, MemoryError> =>
   all.length === 0
     ? Effect.succeed([])
-    : all.length <= atATime
+    : all.length <= batchSize
     ? call(all)
     : Effect.gen(function*() {
       const found: Array<B> = []
-      for (let at = 0; at < all.length; at += atATime) {
-        for (const one of yield* call(all.slice(at, at + atATime))) found.push(one)
+      for (let at = 0; at < all.length; at += batchSize) {
+        for (const one of yield* call(all.slice(at, at + batchSize))) found.push(one)
       }
       return found
     })

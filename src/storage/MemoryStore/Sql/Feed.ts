@@ -12,7 +12,7 @@ import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Change, Event } from "../../Engine.ts"
 import { revisionsKept } from "../../Revision.ts"
-import { atATime, type Database, idOf, parsed, type Row, text } from "./Database.ts"
+import { batchSize, type Database, idOf, parsed, type Row, text } from "./Database.ts"
 import { revisions } from "./Rows.ts"
 
 /** The tenant and process of a feed, and how often it polls. */
@@ -66,70 +66,72 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
 export const others = <A>(
   database: Database,
   { poll, tenant, writer }: Options,
-  heard: (event: Event, now: number) => A | undefined
+  convert: (event: Event, now: number) => A | undefined
 ): Stream.Stream<A, MemoryError> =>
   Stream.unwrap(
-    Effect.map(momentOf(database), (last) =>
-      Stream.paginateChunkEffect<Look, A, MemoryError, never>({ after: last, until: last, place: start }, (look) =>
-        Effect.gen(function*() {
-          const isNew = look.after === look.until
-          if (isNew) {
-            yield* Effect.sleep(poll)
-          }
-          const until = isNew ? yield* momentOf(database) : look.until
-          const rows = look.after === until ? [] : yield* rowsOf(database, tenant, { ...look, until })
-          const now = yield* Clock.currentTimeMillis
-          const told: Array<A> = []
-          for (const row of rows) {
-            if (row[2] === writer) {
-              continue
+    Effect.map(snapshotOf(database), (last) =>
+      Stream.paginateChunkEffect<PollState, A, MemoryError, never>(
+        { after: last, until: last, startAfter: beginning },
+        (state) =>
+          Effect.gen(function*() {
+            const isNew = state.after === state.until
+            if (isNew) {
+              yield* Effect.sleep(poll)
             }
-            const change = heard(yield* changeOf(database, tenant, row), now)
-            if (change !== undefined) {
-              told.push(change)
+            const until = isNew ? yield* snapshotOf(database) : state.until
+            const rows = state.after === until ? [] : yield* rowsOf(database, tenant, { ...state, until })
+            const now = yield* Clock.currentTimeMillis
+            const converted: Array<A> = []
+            for (const row of rows) {
+              if (row[2] === writer) {
+                continue
+              }
+              const change = convert(yield* changeOf(database, tenant, row), now)
+              if (change !== undefined) {
+                converted.push(change)
+              }
             }
-          }
-          const end = rows.at(-1)
-          const next: Look = end === undefined || rows.length < atATime
-            ? { after: until, until, place: start }
-            : { after: look.after, until, place: [Number(end[0]), Number(end[1])] }
-          return [Chunk.unsafeFromArray(told), Option.some(next)] as const
-        }).pipe(
-          // polls again from the same snapshot after a lost connection or a restart of the server, so that the stream goes on
-          Effect.retry({
-            while: ({ reason }) =>
-              reason === "unavailable",
-            schedule: Schedule.spaced(poll)
-          })
-        )))
+            const end = rows.at(-1)
+            const next: PollState = end === undefined || rows.length < batchSize
+              ? { after: until, until, startAfter: beginning }
+              : { after: state.after, until, startAfter: [Number(end[0]), Number(end[1])] }
+            return [Chunk.unsafeFromArray(converted), Option.some(next)] as const
+          }).pipe(
+            // polls again from the same snapshot after a lost connection or a restart of the server, so that the stream goes on
+            Effect.retry({
+              while: ({ reason }) => reason === "unavailable",
+              schedule: Schedule.spaced(poll)
+            })
+          )
+      ))
   )
 
 /**
- * The changes that a poll reads: those committed after the snapshot `after` and up to the snapshot `until`, beginning after the position
- * `place`.
+ * The changes that a poll reads: those committed after the snapshot `after` and up to the snapshot `until`, beginning after the
+ * position `startAfter`.
  */
-interface Look {
+interface PollState {
   readonly after: string
   readonly until: string
-  readonly place: Place
+  readonly startAfter: FeedPosition
 }
-type Place = readonly [position: number, n: number]
-const start: Place = [-1, -1]
+type FeedPosition = readonly [position: number, n: number]
+const beginning: FeedPosition = [-1, -1]
 
-const momentOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
-  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // the statement returns exactly one row
+const snapshotOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
+  Effect.map(query(`SELECT ${dialect.snapshot}`), ([row]) => String(row![0])) // the statement returns exactly one row
 
 const rowsOf = (
   { dialect, query }: Database,
   tenant: string,
-  { after, place: [position, n], until }: Look
+  { after, startAfter: [position, n], until }: PollState
 ): Effect.Effect<ReadonlyArray<Row>, MemoryError> =>
   query(
     `SELECT position, n, writer, id, before, revision FROM memory_changes
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
     // `parseFloat` reads the start of the snapshot, the position below which every transaction had ended
-    [text(tenant), Number.parseFloat(after), after, until, position, position, n, atATime]
+    [text(tenant), Number.parseFloat(after), after, until, position, position, n, batchSize]
   )
 
 const changeOf = (

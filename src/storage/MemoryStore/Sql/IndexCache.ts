@@ -52,7 +52,7 @@ interface Part {
   readonly ids: Set<MemoryId>
 }
 
-interface Held {
+interface TenantCache {
   readonly index: OutlineIndex
   readonly parts: Map<string, Part>
   /** Version and dimensions of each model's vectors in the database, and the value of `added`, when the vectors were last read. */
@@ -71,7 +71,7 @@ export interface IndexCache {
    * Cost: the rows written since the last search of a partition, or, if the partition is not cached, all its rows.
    */
   readonly ask: <A>(
-    sight: Viewer.Sight,
+    access: Viewer.AccessFilter,
     question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
     embedding?: { readonly model: string; readonly dimensions: number }
   ) => Io<A>
@@ -89,13 +89,12 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   let textCache = new TextCache(capacity / 8)
   /** `Dialect.history` to which all cached indexes belong, once known. */
   let history: string | undefined
-  const tenants = new Map<string, Held>()
+  const tenants = new Map<string, TenantCache>()
   /** Partitions that were searched, least recently used first, by tenant and partition. A Map keeps insertion order. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
-  const made = fingerprint(analyzer.index)
-
-  const looks = new WeakMap<Viewer.Sight, Look>()
+  const analyzerFingerprint = fingerprint(analyzer.index)
+  const snapshots = new WeakMap<Viewer.AccessFilter, ReadSnapshot>()
 
   /** Empties the cache, since versions from before and after a fail-over or restore cannot be compared. */
   const forget = () => {
@@ -104,7 +103,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     textCache = new TextCache(capacity / 8)
   }
 
-  const held = (tenant: string): Held => {
+  const cacheOf = (tenant: string): TenantCache => {
     const known = tenants.get(tenant) ?? {
       index: new OutlineIndex(analyzer.index, (outline) => textCache.get(tenant, outline.version, outline)),
       parts: new Map(),
@@ -136,15 +135,15 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     for (const [key, [owner, partition]] of used) {
       if (size <= 0.9 * capacity) return
       if (owner === tenant && wanted.has(partition)) continue
-      const one = tenants.get(owner)
-      const part = one?.parts.get(partition)
+      const cache = tenants.get(owner)
+      const part = cache?.parts.get(partition)
       if (part?.isRead === true) continue
       used.delete(key)
-      if (one === undefined || part === undefined) continue
-      size -= bytesOfPartition + part.ids.size * one.weight
-      clear(one, part)
-      one.parts.delete(partition)
-      if (one.parts.size > 0) continue
+      if (cache === undefined || part === undefined) continue
+      size -= bytesOfPartition + part.ids.size * cache.weight
+      clear(cache, part)
+      cache.parts.delete(partition)
+      if (cache.parts.size > 0) continue
       tenants.delete(owner)
       size -= bytesOfIndex
     }
@@ -153,21 +152,21 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   /** Updates the index of a tenant: reads the rows of the visible partitions that are not cached, or were written since. */
   const bringUpToDate = (
     source: Reading,
-    { tenant }: Viewer.Sight,
+    { tenant }: Viewer.AccessFilter,
     { vectors, wanted }: PartitionVersions,
     model: string | undefined,
-    one: Held
+    cache: TenantCache
   ): Io<void> =>
     Effect.gen(function*() {
       for (const [partition, version] of wanted) {
-        if (one.parts.get(partition)?.version === version) continue
+        if (cache.parts.get(partition)?.version === version) continue
         // other fibers that need the partition wait until it is read
         yield* locks.withLock(`${tenant}\n${partition}`)(Effect.suspend(() => {
-          const part = one.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
-          one.parts.set(partition, part)
+          const part = cache.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
+          cache.parts.set(partition, part)
           if (part.version >= version) return Effect.void
           part.isRead = true
-          return follow(source, tenant, partition, made, one, part).pipe(
+          return follow(source, tenant, partition, analyzerFingerprint, cache, part).pipe(
             Effect.map(() => {
               part.version = version
             }),
@@ -177,11 +176,11 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           )
         }))
       }
-      one.index.pack()
+      cache.index.pack()
       // the statement that reads the versions returned nothing about the model if no partition is visible
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
-          Effect.suspend(() => followModel(source, tenant, model, vectors, one))
+          Effect.suspend(() => followModel(source, tenant, model, vectors, cache))
         )
       }
       makeRoom(tenant, wanted)
@@ -191,10 +190,15 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
    * Whether all needed partitions are still cached and complete. While this fiber waited, another fiber may have evicted a partition, or
    * added records whose vectors are not read yet.
    */
-  const isThere = (tenant: string, one: Held, { wanted }: PartitionVersions, model: string | undefined): boolean =>
-    tenants.get(tenant) === one &&
-    (model === undefined || wanted.size === 0 || one.models.get(model)?.added === one.added) &&
-    Array.from(wanted).every(([partition, version]) => (one.parts.get(partition)?.version ?? -1) >= version)
+  const isComplete = (
+    tenant: string,
+    cache: TenantCache,
+    { wanted }: PartitionVersions,
+    model: string | undefined
+  ): boolean =>
+    tenants.get(tenant) === cache &&
+    (model === undefined || wanted.size === 0 || cache.models.get(model)?.added === cache.added) &&
+    Array.from(wanted).every(([partition, version]) => (cache.parts.get(partition)?.version ?? -1) >= version)
 
   /** Reads rows by id, and caches their texts. */
   const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) => {
@@ -204,27 +208,29 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
   }
 
-  const isOfNow = (versions: PartitionVersions): boolean => versions.history === history
+  const isCurrent = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. Cached by `Sight`, so that all reads of one call use the
-   * same database and versions.
+   * Returns the versions of the visible partitions, and the database to read from. Cached by access filter, so that all reads of one call
+   * use the same database and versions.
    */
-  const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
+  const snapshotFor = (access: Viewer.AccessFilter, model: string | undefined): Io<ReadSnapshot> =>
     Effect.gen(function*() {
-      const known = looks.get(sight)
-      if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
+      const known = snapshots.get(access)
+      if (known !== undefined && (model === undefined || known.model === model) && isCurrent(known.versions)) {
+        return known
+      }
       const source = yield* database.reading
-      const found = yield* versionsOf(source, sight, database.dialect.history, model)
+      const found = yield* versionsOf(source, access, database.dialect.history, model)
       // the statement returns no row if no partition is visible, so the history is read separately
-      const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
-      const versions = { ...found, history: there ?? source.history ?? history }
+      const latest = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
+      const versions = { ...found, history: latest ?? source.history ?? history }
       if (versions.history !== history) {
         forget()
         history = versions.history
       }
       const now = { source, versions, model }
-      looks.set(sight, now)
+      snapshots.set(access, now)
       return now
     })
 
@@ -235,29 +241,29 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         (rows) => ids.map((id) => Option.fromNullable(rows.get(id)))
       ),
     dimensions: (tenant, model) => tenants.get(tenant)?.models.get(model)?.dimensions,
-    ask: (sight, question, embedding) =>
+    ask: (access, question, embedding) =>
       Effect.gen(function*() {
         const model = embedding?.model
         const texts = new Map<MemoryId, MemoryRecord | undefined>()
         const vectors = new Map<string, Float32Array | undefined>()
         for (;;) {
-          const { source, versions } = yield* look(sight, model)
+          const { source, versions } = yield* snapshotFor(access, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
             // the dimensions are checked on the primary, since the versions may come from a replica that lags behind
-            const now = yield* dimensionsOf(database, sight.tenant, embedding.model)
+            const now = yield* dimensionsOf(database, access.tenant, embedding.model)
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
-          if (!isOfNow(versions)) continue
-          const one = held(sight.tenant) // synchronous with the check of the history, so that the index belongs to this history
-          yield* bringUpToDate(source, sight, versions, model, one)
-          if (!isThere(sight.tenant, one, versions, model)) continue
+          if (!isCurrent(versions)) continue
+          const cache = cacheOf(access.tenant) // synchronous with the check of the history, so that the index belongs to this history
+          yield* bringUpToDate(source, access, versions, model, cache)
+          if (!isComplete(access.tenant, cache, versions, model)) continue
           // synchronous with the check above, so that no partition is evicted in between
-          const answer = question(one.index, texts, vectors)
+          const answer = question(cache.index, texts, vectors)
           if (answer._tag === "Answered") return answer.answer
-          const rows = yield* rowsIn(source, sight.tenant, answer.ids)
+          const rows = yield* rowsIn(source, access.tenant, answer.ids)
           for (const id of answer.ids) texts.set(id, rows.get(id)?.record)
-          const found = yield* vectorsOf(source, sight.tenant, model ?? "", answer.hashes)
+          const found = yield* vectorsOf(source, access.tenant, model ?? "", answer.hashes)
           for (const hash of answer.hashes) vectors.set(hash, found.get(hash))
         }
       })
@@ -265,7 +271,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 }
 
 /** The versions of the partitions that one call sees, and the database from which the call reads. */
-interface Look {
+interface ReadSnapshot {
   /** Database from which the whole call reads. A replica may lack rows that the primary's versions include, so the two are not mixed. */
   readonly source: Reading
   readonly versions: PartitionVersions
@@ -273,7 +279,7 @@ interface Look {
 }
 
 /** Removes the records of a partition from the index. */
-const clear = ({ index }: Held, { ids }: Part): void => {
+const clear = ({ index }: TenantCache, { ids }: Part): void => {
   for (const id of ids) index.remove(id)
   ids.clear()
 }
@@ -287,7 +293,7 @@ const follow = (
   tenant: string,
   partition: string,
   analyzer: string,
-  one: Held,
+  cache: TenantCache,
   part: Part
 ): Io<void> =>
   Effect.gen(function*() {
@@ -299,18 +305,18 @@ const follow = (
     }
     if (part.version > 0) {
       // a single statement, since `memory_gone` is complete only above the floor (lowest version kept) that is read with it
-      const gone = yield* query(
+      const erased = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
          WHERE p.tenant = ? AND p.partition = ?`,
         [part.version, text(tenant), partition]
       )
       // erased ids below the floor are unknown, so the partition is read completely
-      if (Number(gone[0]?.[0] ?? Infinity) > part.version) part.version = 0
+      if (Number(erased[0]?.[0] ?? Infinity) > part.version) part.version = 0
       // erasures come first, since an erased id may have been written again, in this or another partition
-      else for (const [, id] of gone) if (id !== null && part.ids.delete(idOf(id))) one.index.remove(idOf(id))
+      else for (const [, id] of erased) if (id !== null && part.ids.delete(idOf(id))) cache.index.remove(idOf(id))
     }
-    if (part.version === 0) clear(one, part) // also removes rows of an earlier read that failed halfway
+    if (part.version === 0) clear(cache, part) // also removes rows of an earlier read that failed halfway
     let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(
@@ -320,7 +326,7 @@ const follow = (
       )
       yield* Effect.try({
         try: () => {
-          for (const [version, id, entry] of rows) take(one, part, idOf(id), String(entry), Number(version))
+          for (const [version, id, entry] of rows) applyEntry(cache, part, idOf(id), String(entry), Number(version))
         },
         catch: (cause) =>
           Errors.make("corrupt", {
@@ -338,18 +344,18 @@ const follow = (
   })
 
 /** Adds a row to a partition. An empty entry, which stands for a tombstone, removes the row. */
-const take = (one: Held, part: Part, id: MemoryId, entry: string, version: number): void => {
-  if (!part.ids.has(id) && one.index.has(id)) {
+const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string, version: number): void => {
+  if (!part.ids.has(id) && cache.index.has(id)) {
     // the record has moved between this partition and another one; which of the rows is newer is unknown, so the other one is read again
-    for (const other of one.parts.values()) if (other.ids.delete(id)) other.version = 0
+    for (const other of cache.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
     part.ids.delete(id)
-    one.index.remove(id)
+    cache.index.remove(id)
     return
   }
-  part.ids.add(one.index.add(entry, version)) // `add` returns the id as the index stores it, so that memory contains only one string
-  one.added++
+  part.ids.add(cache.index.add(entry, version)) // `add` returns the id as the index stores it, so that memory contains only one string
+  cache.added++
 }
 
 /**
@@ -361,31 +367,31 @@ const followModel = (
   tenant: string,
   model: string,
   now: PartitionVersions["vectors"],
-  one: Held
+  cache: TenantCache
 ): Io<void> =>
   Effect.gen(function*() {
-    const { index } = one
+    const { index } = cache
     for (;;) {
-      const { added } = one
-      const known = one.models.get(model)
+      const { added } = cache
+      const known = cache.models.get(model)
       if (known !== undefined && known.version >= now.version && known.added === added) return
       // another fiber may have read a newer version, or this one may come from a replica that lags behind
       const { dimensions, version } = known === undefined || now.version > known.version ? now : known
       if (index.dimensions(model) !== dimensions) index.detach(model)
-      const lacking = dimensions === 0 ? [] : index.lacking(model, dimensions)
-      for (let at = 0; at < lacking.length; at += vectorsAtATime) {
+      const missing = dimensions === 0 ? [] : index.withoutVector(model, dimensions)
+      for (let at = 0; at < missing.length; at += vectorsAtATime) {
         if (at > 0) yield* turn
-        const some = lacking.slice(at, at + vectorsAtATime)
+        const some = missing.slice(at, at + vectorsAtATime)
         const found = yield* vectorsOf(source, tenant, model, some.map(([, hash]) => hash))
         for (const [id, hash] of some) {
           const vector = found.get(hash)
           if (vector !== undefined) index.attach(model, id, hash, vector)
         }
       }
-      one.models.set(model, { version, added, dimensions })
-      one.weight = bytesOfRecord
-      for (const { dimensions } of one.models.values()) {
-        one.weight += dimensions * bytesOfNumber(dimensions * index.size)
+      cache.models.set(model, { version, added, dimensions })
+      cache.weight = bytesOfRecord
+      for (const { dimensions } of cache.models.values()) {
+        cache.weight += dimensions * bytesOfNumber(dimensions * index.size)
       }
     }
   })

@@ -1,7 +1,7 @@
 /**
  * Makes statements that insert rows. A single row gets a parameter per value, which is fastest; several rows are sent as one JSON array.
  */
-import { atATime, each, type Parameter } from "./Database.ts"
+import { batchSize, each, type Parameter } from "./Database.ts"
 
 /** A statement with its parameters. */
 export type Statement = readonly [sql: string, parameters: ReadonlyArray<Parameter>]
@@ -41,8 +41,8 @@ export const insert = (
     if (first === undefined) return []
     if (rows.length === 1) return [[one, [tenant, ...first]]]
     const statements: Array<Statement> = []
-    for (let at = 0; at < rows.length; at += atATime) {
-      statements.push([many, [tenant, each(rows.slice(at, at + atATime))]])
+    for (let at = 0; at < rows.length; at += batchSize) {
+      statements.push([many, [tenant, each(rows.slice(at, at + batchSize))]])
     }
     return statements
   }

@@ -7,10 +7,10 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import type { Asked, Position } from "../../../ranking/Retrieval.ts"
+import type { CompiledFilter, Position } from "../../../ranking/Retrieval.ts"
 import type { Due, Needs, Stored } from "../../Engine.ts"
 import { byTime } from "../../internal/Compaction.ts"
-import { pageOf, within } from "../../TenantIndex.ts"
+import { accessible, pageOf } from "../../TenantIndex.ts"
 import {
   each,
   fromText,
@@ -162,7 +162,7 @@ export interface Gathered {
   /** The rows with the ids of the batch, tombstones included. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /** Rows, other than tombstones, that have one of the dedupe keys. */
-  readonly holders: ReadonlyArray<Stored>
+  readonly withDedupeKeys: ReadonlyArray<Stored>
 }
 
 /** Reads the rows and dedupe keys that a batch needs, in one statement. */
@@ -182,7 +182,7 @@ export const gather = (
     )
     let analyzer = ""
     const rows = new Map<MemoryId, Stored>()
-    const holders: Array<Stored> = []
+    const withDedupeKeys: Array<Stored> = []
     for (const [part, ...row] of found) {
       if (part === "a") {
         analyzer = String(row[2])
@@ -190,17 +190,17 @@ export const gather = (
       }
       const stored = yield* storedOf(row)
       if (part === "r") rows.set(stored.record.id, stored)
-      else if (!stored.forgotten) holders.push(stored)
+      else if (!stored.forgotten) withDedupeKeys.push(stored)
     }
-    return { analyzer, rows, holders }
+    return { analyzer, rows, withDedupeKeys }
   })
 
 /** Returns visible records that pass the filter and have a name (`role` is `n`) or refer to it (`role` is `r`), for any of the names. */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",
-  sight: Viewer.Sight,
-  asked: Asked,
+  access: Viewer.AccessFilter,
+  compiled: CompiledFilter,
   names: ReadonlyArray<string>
 ): Io<ReadonlyArray<MemoryRecord>> =>
   Effect.gen(function*() {
@@ -208,14 +208,14 @@ export const byName = (
       query(
         `SELECT DISTINCT id FROM memory_names
          WHERE tenant = ? AND name {in} AND role = ?`,
-        [text(sight.tenant), keys(batch.map(nameKey)), role]
+        [text(access.tenant), keys(batch.map(nameKey)), role]
       ))
     const rows = yield* rowsOf(
       query,
-      sight.tenant,
+      access.tenant,
       ids.map(([id]) => idOf(id))
     )
-    return within(sight, asked, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
+    return accessible(access, compiled, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
   })
 
 /** Returns the key of a name in the table of names. A hash, since a name can be as long as a summary. */
@@ -228,8 +228,8 @@ interface Condition {
 }
 
 /** Returns the conditions of a page's rows. There is one per visible scope where possible, so that an index returns its rows in order. */
-const partsOf = (query: Query, sight: Viewer.Sight, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
-  const { tenant, visibility } = sight
+const partsOf = (query: Query, access: Viewer.AccessFilter, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
+  const { tenant, visibility } = access
   const forgotten = isTrash ? 1 : 0
   const part = (sql: string, ...parameters: ReadonlyArray<Parameter>): Condition => ({
     sql: `tenant = ? AND forgotten = ${forgotten}${sql}`,
@@ -267,10 +267,10 @@ const columns = {
 
 /** Returns the SQL condition that a scope has all of these ids. */
 export const having = (ids: MemoryScope.Ids): Condition => {
-  const asked = MemoryScope.fields.filter((field) => ids[field] !== undefined)
+  const present = MemoryScope.fields.filter((field) => ids[field] !== undefined)
   return {
-    sql: asked.map((field) => ` AND ${columns[field]} = ?`).join(""),
-    parameters: asked.map((field) => text(ids[field]!.normalize("NFC")))
+    sql: present.map((field) => ` AND ${columns[field]} = ?`).join(""),
+    parameters: present.map((field) => text(ids[field]!.normalize("NFC")))
   }
 }
 
@@ -282,30 +282,30 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
   })
 
 /** Largest number of rows per statement. So many are read only if the filter rejects most rows. */
-const most = 1_000
+const maxRowsPerStatement = 1_000
 
 /** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: the rows up to the last one. */
 export const page = (
   { query }: Reading,
-  sight: Viewer.Sight,
-  asked: Asked,
+  access: Viewer.AccessFilter,
+  compiled: CompiledFilter,
   after: Position | undefined,
   limit: number
 ): Io<ReadonlyArray<MemoryRecord>> =>
   Effect.gen(function*() {
-    const { forgotten, ids } = asked.filter
+    const { forgotten, ids } = compiled.filter
     if (ids !== undefined) {
-      const rows = yield* rowsOf(query, sight.tenant, ids)
-      return pageOf(Array.from(rows.values()), sight, asked, after, limit)
+      const rows = yield* rowsOf(query, access.tenant, ids)
+      return pageOf(Array.from(rows.values()), access, compiled, after, limit)
     }
-    const parts = yield* partsOf(query, sight, forgotten === true)
+    const parts = yield* partsOf(query, access, forgotten === true)
     const found: Array<MemoryRecord> = []
     if (parts.length === 0) return found
     let from = after
-    for (let size = Math.min(most, limit);; size = Math.min(most, 4 * size)) {
-      const rows = yield* rowsAfter(query, parts, sight.now, from, size)
+    for (let size = Math.min(maxRowsPerStatement, limit);; size = Math.min(maxRowsPerStatement, 4 * size)) {
+      const rows = yield* rowsAfter(query, parts, access.now, from, size)
       const records = yield* Effect.forEach(rows, ([, , content]) => recordOf(content))
-      for (const record of within(sight, asked, records)) if (found.push(record) === limit) return found
+      for (const record of accessible(access, compiled, records)) if (found.push(record) === limit) return found
       const last = rows.at(-1)
       if (last === undefined || rows.length < size) return found
       from = { recency: Number(last[1]), id: idOf(last[0]) }

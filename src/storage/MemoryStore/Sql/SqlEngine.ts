@@ -85,23 +85,23 @@ export const make = (
       revisions: (tenant, id, limit) =>
         Effect.flatMap(reading, ({ query }) => Rows.revisions(query, tenant, id, limit)),
       transact: (tenant, needs, decide) => transact(context, tenant, needs, decide),
-      page: (sight, asked, after, limit) =>
-        Effect.flatMap(reading, (source) => Rows.page(source, sight, asked, after, limit)),
-      match: (sight, asked, question) =>
-        indexes.ask(sight, (index, texts) => index.match(sight, asked, question, texts)),
-      named: (sight, asked, names) =>
-        Effect.flatMap(reading, (source) => Rows.byName(source, "n", sight, asked, names)),
-      referring: (sight, asked, keys) =>
-        Effect.flatMap(reading, (source) => Rows.byName(source, "r", sight, asked, keys)),
+      page: (access, compiled, after, limit) =>
+        Effect.flatMap(reading, (source) => Rows.page(source, access, compiled, after, limit)),
+      match: (access, compiled, question) =>
+        indexes.ask(access, (index, texts) => index.match(access, compiled, question, texts)),
+      named: (access, compiled, names) =>
+        Effect.flatMap(reading, (source) => Rows.byName(source, "n", access, compiled, names)),
+      referring: (access, compiled, keys) =>
+        Effect.flatMap(reading, (source) => Rows.byName(source, "r", access, compiled, keys)),
       due: (after, limit) => Rows.due(database, Duration.toMillis(trash), after, limit),
       overCap: (tenant, caps) => Rows.overCap(database, tenant, caps),
       tenants: names(query, "SELECT DISTINCT tenant FROM memory_partitions WHERE total > 0", []),
       tenantsWith: (scope) =>
         names(query, "SELECT DISTINCT tenant FROM memory_scopes WHERE scope = ? AND total > 0", [Rows.scopeKey(scope)]),
-      changes: (tenant, heard) =>
+      changes: (tenant, convert) =>
         Stream.merge(
-          context.changeFeed.stream(tenant, heard),
-          Feed.others(database, { tenant, writer: context.writer, poll: Duration.decode(poll) }, heard)
+          context.changeFeed.stream(tenant, convert),
+          Feed.others(database, { tenant, writer: context.writer, poll: Duration.decode(poll) }, convert)
         ),
       uses: VectorTable.uses(database),
       vectors: {
@@ -160,7 +160,7 @@ const foundIn = (
   query: Query,
   tenant: string,
   { dedupeKeys, ids, revisions }: Needs,
-  { holders: held, rows }: Rows.Gathered
+  { withDedupeKeys, rows }: Rows.Gathered
 ): Io<Found> =>
   Effect.gen(function*() {
     const kept = yield* Effect.forEach(
@@ -168,13 +168,13 @@ const foundIn = (
       (id) => Effect.map(Rows.revisions(query, tenant, id, revisionsKept), (all) => [id, all] as const)
     )
     const now = yield* Clock.currentTimeMillis
-    const holdersOf = (key: string) =>
-      held.flatMap((row) => row.dedupeKey === key && isLive(row, now) ? [row.record] : [])
+    const liveWith = (key: string) =>
+      withDedupeKeys.flatMap((row) => row.dedupeKey === key && isLive(row, now) ? [row.record] : [])
         .sort(byAge).slice(0, ids.length + 1)
     return {
       now,
       rows,
-      holders: new Map(dedupeKeys.map((key) => [key, holdersOf(key)])),
+      byDedupeKey: new Map(dedupeKeys.map((key) => [key, liveWith(key)])),
       revisions: new Map(kept)
     }
   })

@@ -8,7 +8,7 @@ import { Internal } from "../../../domain/MemoryScope.ts"
 import { invalid } from "../../../domain/Validation.ts"
 import type { EngineUses, EngineVectors, Unembedded } from "../../Engine.ts"
 import { sweep } from "./Commit.ts"
-import { atATime, type Database, each, fromText, keys, text } from "./Database.ts"
+import { batchSize, type Database, each, fromText, keys, text } from "./Database.ts"
 import type { IndexCache } from "./IndexCache.ts"
 import { dimensionsOf } from "./IndexCache/PartitionVersions.ts"
 import { partitionOf, storedOf, vectorsOf } from "./Rows.ts"
@@ -18,7 +18,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Makes the vectors of an engine, stored in the tables `memory_vectors` and `memory_models`. */
 export const make = (database: Database, indexes: IndexCache): EngineVectors => {
   const { query } = database
-  const places: Places = new Map()
+  const scanPositions: ScanPositions = new Map()
   return {
     models: (tenant) =>
       Effect.map(
@@ -29,27 +29,27 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
       expected !== undefined && indexes.dimensions(tenant, model) === expected
         ? Effect.succeed(expected)
         : dimensionsOf(database, tenant, model),
-    pending: (tenant, model, limit) => pending(database, places, tenant, model, limit),
+    pending: (tenant, model, limit) => pending(database, scanPositions, tenant, model, limit),
     attach: (tenant, model, vectors) => attach(database, tenant, model, vectors),
     read: (tenant, model, hashes) =>
       Effect.map(
         Effect.flatMap(database.reading, (source) => vectorsOf(source, tenant, model, hashes)),
         (found) => hashes.map((hash) => Option.fromNullable(found.get(hash)))
       ),
-    near: (sight, asked, model, vector, depth) =>
+    near: (access, compiled, model, vector, depth) =>
       indexes.ask(
-        sight,
-        (index, texts, vectors) => index.near(sight, asked, model, vector, depth, texts, vectors),
+        access,
+        (index, texts, vectors) => index.near(access, compiled, model, vector, depth, texts, vectors),
         { model, dimensions: vector.length }
       )
   }
 }
 
 /** Text hashes at which the next search for texts without a vector continues, by tenant and model. */
-type Places = Map<string, string>
+type ScanPositions = Map<string, string>
 
-/** Number of entries kept in `Places`. Without an entry, a search starts at the first hash. */
-const mostPlaces = 10_000
+/** Number of entries kept in `ScanPositions`. Without an entry, a search starts at the first hash. */
+const maxPositions = 10_000
 
 /**
  * Returns texts that have no vector of a model. Goes once through all text hashes of the tenant, starting where the last call stopped. So a
@@ -57,7 +57,7 @@ const mostPlaces = 10_000
  */
 const pending = (
   { query }: Database,
-  places: Places,
+  scanPositions: ScanPositions,
   tenant: string,
   model: string,
   limit: number
@@ -66,8 +66,8 @@ const pending = (
     if (limit <= 0) return []
     const now = yield* Clock.currentTimeMillis
     const key = `${text(tenant)}\n${text(model)}`
-    const start = places.get(key) ?? ""
-    places.delete(key)
+    const start = scanPositions.get(key) ?? ""
+    scanPositions.delete(key)
     // `forgotten + 0` keeps the planner from using an index on `forgotten`: without statistics, it would scan all live rows instead of
     // looking up the hashes
     const live = "tenant = ? AND forgotten + 0 = 0 AND partition <> ? AND hash"
@@ -79,7 +79,7 @@ const pending = (
         const hashes = yield* query(
           `SELECT hash FROM memory_records WHERE tenant = ? AND hash > ?${end === "" ? "" : " AND hash <= ?"}
            ORDER BY hash LIMIT ?`,
-          [text(tenant), after, ...end === "" ? [] : [end!], atATime]
+          [text(tenant), after, ...end === "" ? [] : [end!], batchSize]
         )
         const kept = yield* query(
           `SELECT e.value->>0, (SELECT 1 FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
@@ -96,12 +96,12 @@ const pending = (
           const hash = String(row[3])
           if (!isExpired(record, now)) found.set(hash, { hash, text: embeddingText(record) })
           if (found.size < limit) continue
-          places.set(key, after)
-          const [oldest] = places.keys()
-          if (places.size > mostPlaces && oldest !== undefined) places.delete(oldest)
+          scanPositions.set(key, after)
+          const [oldest] = scanPositions.keys()
+          if (scanPositions.size > maxPositions && oldest !== undefined) scanPositions.delete(oldest)
           return Array.from(found.values())
         }
-        if (hashes.length < atATime) break
+        if (hashes.length < batchSize) break
         after = String(hashes.at(-1)![0]) // a batch that is full has a last row
       }
     }
@@ -128,8 +128,8 @@ const attach = (
       if (Number(row?.[0]) !== dimensions) {
         return yield* invalid("attach", `vector: expected ${row?.[0]} dimensions`)
       }
-      for (let at = 0; at < vectors.length; at += atATime) {
-        const batch = vectors.slice(at, at + atATime)
+      for (let at = 0; at < vectors.length; at += batchSize) {
+        const batch = vectors.slice(at, at + batchSize)
         const bytes = new Uint8Array(batch.length * dimensions * 4)
         batch.forEach(([, vector], n) =>
           bytes.set(new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength), n * dimensions * 4)
@@ -158,7 +158,7 @@ export const prune = (database: Database): Io<void> =>
   Effect.gen(function*() {
     for (;;) {
       const rows = yield* database.query("SELECT tenant, hash FROM memory_litter ORDER BY tenant, hash LIMIT ?", [
-        atATime
+        batchSize
       ])
       const tenants = new Map<string, Array<string>>()
       for (const [tenant, hash] of rows) {
@@ -177,7 +177,7 @@ export const prune = (database: Database): Io<void> =>
           )
         )
       }
-      if (rows.length < atATime) return
+      if (rows.length < batchSize) return
     }
   })
 

@@ -28,7 +28,7 @@ import * as Retrieval from "../../../ranking/Retrieval.ts"
 import type { Engine, EngineUses, Reader, Stored, Usage, Uses } from "../../Engine.ts"
 import * as Links from "../../Links.ts"
 import * as Revision from "../../Revision.ts"
-import { within } from "../../TenantIndex.ts"
+import { accessible } from "../../TenantIndex.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -89,20 +89,20 @@ export const links = (
   Effect.gen(function*() {
     yield* check("links", Ids, { ids: [id] })
     const now = yield* Clock.currentTimeMillis
-    const sight: Viewer.Sight = { ...Viewer.sightOf(viewer, now), now }
-    const asked: Retrieval.Asked = { filter: {}, at: now, passes: (record) => isValidAt(record, now) }
+    const access: Viewer.AccessFilter = { ...Viewer.accessFilterOf(viewer, now), now }
+    const compiled: Retrieval.CompiledFilter = { filter: {}, at: now, passes: (record) => isValidAt(record, now) }
     const read = (ids: ReadonlyArray<MemoryId>) =>
       Effect.map(
-        ids.length === 0 ? Effect.succeed([]) : engine.read(sight.tenant, ids),
-        (rows) => within(sight, asked, rows.flatMap(live))
+        ids.length === 0 ? Effect.succeed([]) : engine.read(access.tenant, ids),
+        (rows) => accessible(access, compiled, rows.flatMap(live))
       )
     const [record] = yield* read([id])
     if (record === undefined) return { to: [], from: [] }
-    const referring = yield* engine.referring(sight, asked, Links.keysFor(record))
+    const referring = yield* engine.referring(access, compiled, Links.keysFor(record))
     const names = Links.namesAround(record, referring)
     return Links.neighboursOf(record, {
       referring,
-      named: names.length === 0 ? [] : yield* engine.named(sight, asked, names),
+      named: names.length === 0 ? [] : yield* engine.named(access, compiled, names),
       byId: new Map((yield* read(Links.idsAround(record, referring))).map((record) => [record.id, record]))
     })
   })

@@ -66,8 +66,8 @@ export const plan = (batch: Batch): TransactionPlan => {
   const paced: Decide<Outcome>["paced"] = (found) =>
     Effect.suspend(() => {
       const decider = makeDecider(batch, found)
-      const places = Array.from(mutations.keys())
-      const steps = EventLoop.forEach(places, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // `n` is an index of `mutations`
+      const indexes = Array.from(mutations.keys())
+      const steps = EventLoop.forEach(indexes, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // `n` is an index of `mutations`
       return Effect.zipRight(steps, Effect.suspend(decider.end))
     })
   return {
@@ -88,18 +88,18 @@ const stretch = 16_384
 
 /** Estimates the time to decide a mutation, in units of 0.1 µs. */
 const sizeOf = (mutation: MemoryMutation): number => {
-  const said = mutation._tag === "Put" ? mutation.draft : mutation._tag === "Update" ? mutation.patch : {}
-  return 128 + (said.body?.length ?? 0) / 8 + Payload.sizeOf(said.data ?? null) + Payload.sizeOf(said.metadata ?? null)
+  const edit = mutation._tag === "Put" ? mutation.draft : mutation._tag === "Update" ? mutation.patch : {}
+  return 128 + (edit.body?.length ?? 0) / 8 + Payload.sizeOf(edit.data ?? null) + Payload.sizeOf(edit.metadata ?? null)
 }
 
 /** Returns the hash by which duplicates of a draft are found; `undefined` for a draft with an id or a kind that keeps duplicates. */
-const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
-  isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
+const dedupeKeyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
+  generatesId(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
     : undefined
 
 /** Whether the mutation puts a draft without an id, so that the batch generates the id. */
-const isMinted = (
+const generatesId = (
   mutation: MemoryMutation
 ): mutation is Extract<MemoryMutation, { readonly _tag: "Put" }> =>
   mutation._tag === "Put" && mutation.draft.id === undefined
@@ -115,34 +115,35 @@ interface Decider {
 
 const makeDecider = (batch: Batch, found: Found): Decider => {
   const { entryOf, keys, kinds, mutations, op, provenance, viewer } = batch
-  const taken = mutations.flatMap(([id, mutation]) => isMinted(mutation) && found.rows.has(id) ? [id] : [])
-  if (taken.length > 0) {
-    return { step() {}, end: () => Either.right({ writes: [], answer: { _tag: "Taken", ids: new Set(taken) } }) }
+  const idsInUse = mutations.flatMap(([id, mutation]) => generatesId(mutation) && found.rows.has(id) ? [id] : [])
+  if (idsInUse.length > 0) {
+    return { step() {}, end: () => Either.right({ writes: [], answer: { _tag: "Taken", ids: new Set(idsInUse) } }) }
   }
   const { now } = found
   const tenant = Viewer.tenantOf(viewer)
   const isSystem = Viewer.isSystem(viewer)
   const origin = provenance.origin ?? "user"
-  const circumstances: Revision.WriteContext = { provenance, now, kinds }
+  const context: Revision.WriteContext = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
   const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced since it last purged the id, oldest first
   const purged = new Set<MemoryId>()
-  const held = Revision.makeHolders(found, rows)
+  const dedupeLookup = Revision.makeDedupeLookup(found, rows)
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
   /** Id of the first put that uses the id of a hidden record. Decided as if the id were free, so that all other errors come first. */
   let unusable: MemoryId | undefined
 
-  const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)
-  const there = (row: Stored | undefined): row is Stored =>
-    visible(row) && !row.forgotten && (isSystem || !isExpired(row.record, now))
+  const isVisible = (row: Stored | undefined): row is Stored =>
+    row !== undefined && Viewer.sees(viewer, row.record.scope)
+  const isPresent = (row: Stored | undefined): row is Stored =>
+    isVisible(row) && !row.forgotten && (isSystem || !isExpired(row.record, now))
 
   const write = (id: MemoryId, next: Stored | undefined, isUnique = false) => {
     const current = rows.get(id)
     writes.push({ id, next: next && entryOf(next), isUnique })
     rows.set(id, next)
-    held.changed(current, next)
+    dedupeLookup.changed(current, next)
     if (next === undefined) {
       purged.add(id)
       replaced.delete(id)
@@ -160,11 +161,11 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   }
 
   /** Returns the context of a write into this scope. The viewer limits the trust, but not that of instruction files. */
-  const into = (scope: MemoryScope): Revision.WriteContext =>
+  const contextIn = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
-      ? circumstances
+      ? context
       : {
-        ...circumstances,
+        ...context,
         provenance: { ...provenance, trust: Viewer.trustIn(viewer, scope, provenance.trust ?? 1) }
       }
   const stored = (record: MemoryRecord, key?: string): Stored => Revision.rowOf(kinds, tenant, record, key)
@@ -172,11 +173,11 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   type Refusal = MemoryError.MemoryError | undefined
   const fail = (reason: "not_found" | "invalid_id" | "read_only", id: MemoryId, message: string) =>
     MemoryError.make(reason, { op, id, message })
-  const writable = ({ record }: Stored): Refusal =>
+  const readOnlyError = ({ record }: Stored): Refusal =>
     record.source.origin === "instructions" && origin !== "instructions" && !isSystem
       ? fail("read_only", record.id, "instructions are read-only; change their file")
       : undefined
-  const standsAt = (id: MemoryId, row: Stored | undefined, expected: number | undefined): Refusal => {
+  const revisionConflict = (id: MemoryId, row: Stored | undefined, expected: number | undefined): Refusal => {
     const actual = row?.record.revision ?? 0
     return expected === undefined || expected === actual
       ? undefined
@@ -187,11 +188,11 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
         detail: { expected, actual }
       })
   }
-  const illegal = (record: MemoryRecord, before?: MemoryRecord): Refusal => {
+  const validationError = (record: MemoryRecord, before?: MemoryRecord): Refusal => {
     if (!Viewer.sees(viewer, record.scope)) {
       return MemoryError.make("invalid_scope", { op, message: "a viewer writes only where it sees" })
     }
-    const [first, ...rest] = Revision.issuesOf(record, circumstances, before)
+    const [first, ...rest] = Revision.issuesOf(record, context, before)
     return first === undefined ? undefined : invalid(op, first, ...rest)
   }
 
@@ -202,11 +203,11 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   ): Refusal => {
     if (draft.id === undefined) {
       if (ifRevision !== undefined) return invalid(op, "ifRevision: needs an id")
-      const record = Revision.created(id, draft, into(draft.scope), 1)
-      const refused = illegal(record)
-      if (refused) return refused
+      const record = Revision.created(id, draft, contextIn(draft.scope), 1)
+      const violation = validationError(record)
+      if (violation) return violation
       const next = stored(record, key)
-      const equal = next.dedupeKey === undefined ? undefined : held.first(next.dedupeKey)
+      const equal = next.dedupeKey === undefined ? undefined : dedupeLookup.oldest(next.dedupeKey)
       if (equal) {
         applied.push({ id: equal.id, outcome: "duplicate", before: equal.revision, record: equal })
         return undefined
@@ -216,22 +217,22 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
       return undefined
     }
     const row = rows.get(id)
-    const current = there(row) ? row : undefined
+    const current = isPresent(row) ? row : undefined
     // a forgotten row of an instruction file also keeps other writers from using its id
-    const late = (visible(row) ? writable(row) : undefined) ?? standsAt(id, current, ifRevision)
-    if (late) return late
-    const isHidden = row !== undefined && !visible(row)
+    const denial = (isVisible(row) ? readOnlyError(row) : undefined) ?? revisionConflict(id, current, ifRevision)
+    if (denial) return denial
+    const isHidden = row !== undefined && !isVisible(row)
     if (isHidden) {
       unusable ??= id
       rows.delete(id)
-      held.changed(row, undefined)
+      dedupeLookup.changed(row, undefined)
       purged.add(id)
     }
     const revision = isHidden ? 1 : (row?.record.revision ?? 0) + 1
-    const fresh = Revision.created(id, draft, into(draft.scope), revision)
+    const fresh = Revision.created(id, draft, contextIn(draft.scope), revision)
     const record = current ? Revision.replaced(current.record, fresh, draft, now) : fresh
-    const refused = illegal(record)
-    if (refused) return refused
+    const violation = validationError(record)
+    if (violation) return violation
     const before = current?.record.revision ?? 0
     applied.push({ id, outcome: current ? "updated" : "created", before, record })
     write(id, stored(record))
@@ -241,35 +242,35 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const decide = (id: MemoryId, mutation: MemoryMutation, key: string | undefined): Refusal => {
     if (mutation._tag === "Put") return put(id, mutation, key)
     const row = rows.get(id)
-    const current = there(row) ? row : undefined
+    const current = isPresent(row) ? row : undefined
     const before = current?.record.revision ?? 0
     switch (mutation._tag) {
       case "Update": {
         if (!current) return fail("not_found", id, "there is no such record")
-        const late = writable(current) ?? standsAt(id, current, mutation.ifRevision)
-        if (late) return late
-        const { provenance } = into(current.record.scope)
+        const denial = readOnlyError(current) ?? revisionConflict(id, current, mutation.ifRevision)
+        if (denial) return denial
+        const { provenance } = contextIn(current.record.scope)
         const record = Revision.patched(current.record, mutation.patch, provenance, now)
-        const refused = illegal(record, current.record)
-        if (refused) return refused
+        const violation = validationError(record, current.record)
+        if (violation) return violation
         write(id, stored(record))
         applied.push({ id, outcome: "updated", before, record })
         return undefined
       }
       case "Forget": {
-        const isErased = visible(row) && mutation.purge === true
-        const late = (visible(row) && (current || isErased) ? writable(row) : undefined) ??
-          standsAt(id, current, mutation.ifRevision)
-        if (late) return late
+        const isErased = isVisible(row) && mutation.purge === true
+        const denial = (isVisible(row) && (current || isErased) ? readOnlyError(row) : undefined) ??
+          revisionConflict(id, current, mutation.ifRevision)
+        if (denial) return denial
         if (isErased) write(id, undefined)
         else if (current) write(id, Revision.tombstone(current, now))
         applied.push({ id, outcome: current ? "forgotten" : "absent", before })
         return undefined
       }
       case "Restore": {
-        if (!visible(row) || !(row.forgotten || current)) return fail("not_found", id, "there is no such record")
-        const late = writable(row) ?? standsAt(id, row, mutation.ifRevision)
-        if (late) return late
+        if (!isVisible(row) || !(row.forgotten || current)) return fail("not_found", id, "there is no such record")
+        const denial = readOnlyError(row) ?? revisionConflict(id, row, mutation.ifRevision)
+        if (denial) return denial
         if (mutation.revision === 0) {
           if (!row.forgotten) write(id, Revision.tombstone(row, now))
           applied.push({ id, outcome: row.forgotten ? "absent" : "forgotten", before })
@@ -278,8 +279,8 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
         const earlier = mutation.revision === row.record.revision ? row.record : revisionOf(id, mutation.revision)
         if (!earlier || !Viewer.sees(viewer, earlier.scope)) return fail("not_found", id, "this revision is not kept")
         const restored = Revision.withRevision(earlier, row.record.revision + 1)
-        const refused = isSystem ? undefined : illegal(restored, earlier)
-        if (refused) return refused
+        const violation = isSystem ? undefined : validationError(restored, earlier)
+        if (violation) return violation
         write(id, stored(restored))
         applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
         return undefined
@@ -327,18 +328,18 @@ export const apply = (
   Effect.gen(function*() {
     const { history, writable } = engine.capabilities
     if (!writable) return yield* MemoryError.make("read_only", { op, message: `${name} takes no writes` })
-    const checked = yield* checkedInTurns(op, mutations, provenance)
+    const checked = yield* validateInParts(op, mutations, provenance)
     const tenant = Viewer.tenantOf(viewer)
     const keys: Array<string | undefined> = []
-    yield* EventLoop.forEach(checked, stretch, (mutation) => keys.push(keyOf(kinds, tenant, mutation)), sizeOf)
+    yield* EventLoop.forEach(checked, stretch, (mutation) => keys.push(dedupeKeyOf(kinds, tenant, mutation)), sizeOf)
     let ids: ReadonlyArray<MemoryId | undefined> = checked.map((mutation) =>
       mutation._tag === "Put" ? mutation.draft.id : mutation.id
     )
     for (;;) {
-      const minted: Array<MemoryId> = []
+      const withIds: Array<MemoryId> = []
       for (const id of ids) {
-        minted.push(id ?? (yield* idGenerator.next(tenant)))
-        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // every 4,096 ids, since generating an id takes little time
+        withIds.push(id ?? (yield* idGenerator.next(tenant)))
+        if (withIds.length % (32 * few) === 0) yield* EventLoop.turn // every 4,096 ids, since generating an id takes little time
       }
       const { decide, needs } = plan({
         op,
@@ -347,17 +348,17 @@ export const apply = (
         kinds,
         entryOf,
         keys,
-        mutations: checked.map((mutation, n) => [minted[n]!, mutation]), // one id for each mutation
+        mutations: checked.map((mutation, n) => [withIds[n]!, mutation]), // one id for each mutation
         hasHistory: () => history
       })
       const outcome = yield* engine.transact(tenant, needs, decide)
       if (outcome._tag === "Applied") return outcome.applied
-      ids = minted.map((id) => outcome.ids.has(id) ? undefined : id)
+      ids = withIds.map((id) => outcome.ids.has(id) ? undefined : id)
     }
   })
 
 /** Validates a batch, a long one in parts with pauses. Returns copies, so that the caller cannot change them later. */
-const checkedInTurns = (
+const validateInParts = (
   op: string,
   mutations: ReadonlyArray<MemoryMutation>,
   provenance: Provenance
@@ -385,9 +386,9 @@ const checkedInTurns = (
 }
 
 /** Converts an issue in a part of a batch to one of the whole batch. `start` is the index of the part's first mutation. */
-const from = (start: number, { message, path: [field, place, ...path] }: SchemaIssue): SchemaIssue => ({
+const from = (start: number, { message, path: [field, index, ...path] }: SchemaIssue): SchemaIssue => ({
   message,
-  path: typeof place === "number" ? [field!, start + place, ...path] : [field!]
+  path: typeof index === "number" ? [field!, start + index, ...path] : [field!]
 })
 
 /** Returns the mutation with a copy of its JSON. Validation has copied everything else. */

@@ -232,7 +232,7 @@ const readerOf = (
 ): Engine.Reader => ({
   read: (tenant, ids) => counted("read", read(tenant, ids)),
   revisions: (tenant, id, limit) => counted("revisions", revisions(tenant, id, limit)),
-  page: (sight, asked, after, limit) => counted("page", page(sight, asked, after, limit)),
+  page: (access, compiled, after, limit) => counted("page", page(access, compiled, after, limit)),
   changed: changed && ((tenant, since) => counted("changed", changed(tenant, since))),
   overCap: (tenant, caps) => counted("overCap", overCap(tenant, caps)),
   tenantsWith,

@@ -42,7 +42,7 @@ export const dimensionsOf = ({ query }: Reading, tenant: string, model: string):
 /** Returns the versions of the visible partitions. */
 export const versionsOf = (
   { query }: Reading,
-  { tenant, visibility }: Viewer.Sight,
+  { tenant, visibility }: Viewer.AccessFilter,
   history: string,
   model: string | undefined
 ): Io<PartitionVersions> => {
