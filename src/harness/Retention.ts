@@ -61,7 +61,7 @@ export const enforce = (
     Effect.withSpan("Retention.enforce", { attributes: { dryRun } })
   )
 
-const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.turn, page)
+const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.pause, page)
 
 /** Returns the kinds that exceed their cap in some scope or, if the store cannot count them, every kind that has a cap. */
 const kindsOver = (

@@ -92,7 +92,9 @@ describe("data of an earlier release", () => {
         const manifest = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
         const tombstones = Effect.gen(function*() {
           const { history } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
-          const newest = new Map(history?.places.toReversed().map((place) => [`${place.tenant}/${place.id}`, place]))
+          const newest = new Map(
+            history?.locations.toReversed().map((location) => [`${location.tenant}/${location.id}`, location])
+          )
           return history && Array.from(newest.values()).filter(({ forgotten }) => forgotten)
         })
         const before = yield* tombstones // the first generation has no history

@@ -338,7 +338,7 @@ export const apply = (
       const minted: Array<MemoryId> = []
       for (const id of ids) {
         minted.push(id ?? (yield* idGenerator.next(tenant)))
-        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // every 4,096 ids, since generating an id takes little time
+        if (minted.length % (32 * few) === 0) yield* EventLoop.pause // every 4,096 ids, since generating an id takes little time
       }
       const { decide, needs } = plan({
         op,
