@@ -44,8 +44,8 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as ExtractionTrigger from "./ExtractionTrigger.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as OutboxScheduler from "./Outbox/OutboxScheduler.ts"
 import * as OutboxState from "./Outbox/OutboxState.ts"
-import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 
@@ -130,14 +130,14 @@ export interface Options extends ExtractionConfig {
   /** Largest number of waiting batches of a tenant, at least 1. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
   /** Largest number of waiting batches of a line (one conversation), at least 1. Default 1,000. */
-  readonly capacityPerLine?: number | undefined
+  readonly capacityPerConversation?: number | undefined
   /**
    * Largest number of extraction runs, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for runs that
    * exceed their time slice (`turn`). Default 16.
    */
   readonly concurrency?: number | undefined
   /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity as long at most. Default 10 s. */
-  readonly turn?: Duration.DurationInput | undefined
+  readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
   /** Longest time of an extraction, with all its model calls; a longer one fails, and is retried. Default two minutes. */
@@ -146,7 +146,7 @@ export interface Options extends ExtractionConfig {
    * Largest number of conversations kept in memory. Beyond it, those without waiting messages are closed, the longest idle first; the
    * trigger of a closed conversation starts anew with its next message. Default 1,000.
    */
-  readonly openLines?: number | undefined
+  readonly openConversations?: number | undefined
   /**
    * Longest time for which closing the scope waits for extraction; messages not extracted by then stay in the store. 0 does not wait.
    * Default 30 seconds.
@@ -172,25 +172,30 @@ export const make = (
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
     yield* ExtractionRunner.checked(options)
-    const { concurrency = 16, flushTimeout = "30 seconds", timeout = "2 minutes", turn = "10 seconds" } = options
-    const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
+    const {
+      concurrency = 16,
+      flushTimeout = "30 seconds",
+      timeout = "2 minutes",
+      timeSlice: timeSlice = "10 seconds"
+    } = options
+    const { capacityPerConversation: capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
     const onCount = yield* OutboxWorkers.counted
-    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn, onCount })
+    const capacity = OutboxWorker.capacity({ capacityPerConversation, capacityPerTenant, patience: timeSlice, onCount })
     const redaction = yield* Redaction.over(store)
-    const log = OutboxLog.make({ store, capacity, redaction, turns: OutboxTurns.eventLoopTurns() })
-    const readers = OutboxTurns.make({ concurrency, turn })
-    const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })
-    const { openLines, retry, trigger } = options
+    const log = OutboxLog.make({ store, capacity, redaction, limiter: OutboxScheduler.makeStepLimiter() })
+    const scheduler = OutboxScheduler.make({ concurrency, timeSlice })
+    const runner = ExtractionRunner.make({ log, pipeline, options, listener, scheduler, timeout })
+    const { openConversations, retry, trigger } = options
     const workers = yield* OutboxWorkers.make({
       log,
-      openLines,
+      openConversations,
       retry,
       trigger,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
     const outbox: OpenOutbox = { options, log, runner, workers }
     yield* Effect.addFinalizer(() => flushAtEnd(outbox, flushTimeout))
-    yield* takeUpAll(outbox)
+    yield* requestAll(outbox)
     return {
       append: (viewer, session, messages) =>
         Viewer.required("append", viewer, (viewer) => append(outbox, { viewer, session }, messages)).pipe(
@@ -252,19 +257,19 @@ const append = (
 const flush = ({ runner, workers }: OpenOutbox): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const open = Array.from(workers.open.values()).filter((worker) =>
-      worker.isStale || worker.isReading || !OutboxWorker.isEmpty(worker)
+      worker.isStale || worker.isExtracting || !OutboxWorker.isEmpty(worker)
     )
     const drain = (worker: OutboxWorker.OutboxWorker) =>
-      Effect.either(Effect.ensuring(ExtractionRunner.drain(runner, worker), OutboxWorkers.settle(workers, worker)))
+      Effect.either(Effect.ensuring(ExtractionRunner.drain(runner, worker), OutboxWorkers.updateIdle(workers, worker)))
     return Effect.flatMap(
       Effect.forEach(open, drain, { concurrency: OutboxWorkers.flushing }),
-      (results) => OutboxWorkers.unwritten(Arr.getLefts(results).map(({ reason }) => reason), results.length)
+      (results) => OutboxWorkers.failIfAny(Arr.getLefts(results).map(({ reason }) => reason), results.length)
     )
   })
 
 const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): Effect.Effect<void> => {
   const { capabilities, name } = outbox.log.store
-  const unread = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
+  const consequence = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
     Effect.disconnect, // a store that hangs must not delay the close beyond the timeout
@@ -273,7 +278,7 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
       duration: flushTimeout,
       onTimeout: () => MemoryError.make("unavailable", { op: "flush", message: "it took too long" })
     }),
-    Effect.catchAll((error) => Effect.logWarning(`${name}: what is unread ${unread}`, error))
+    Effect.catchAll((error) => Effect.logWarning(`${name}: what is unread ${consequence}`, error))
   )
 }
 
@@ -298,14 +303,14 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
 }
 
 /** Requests extraction for every conversation in which an earlier process left messages waiting. */
-const takeUpAll = ({ log, workers }: OpenOutbox) =>
+const requestAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
     const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no unread messages
-    const takeUp = (state: OutboxState.OutboxState) =>
+    const request = (state: OutboxState.OutboxState) =>
       OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(
           OutboxLog.learn(log, worker, state),
-          OutboxWorkers.isUnread(state) ? worker.request : Effect.void
+          OutboxWorkers.hasWaiting(state) ? worker.request : Effect.void
         ))
-    return Effect.forEach(left, (state) => Effect.zipRight(log.turns.step, takeUp(state)), { discard: true })
+    return Effect.forEach(left, (state) => Effect.zipRight(log.limiter.step, request(state)), { discard: true })
   })

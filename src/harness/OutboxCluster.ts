@@ -39,13 +39,13 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Outbox from "./Outbox.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as OutboxScheduler from "./Outbox/OutboxScheduler.ts"
 import * as OutboxState from "./Outbox/OutboxState.ts"
-import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
-/** Options of an outbox in a cluster. `concurrency`, `turn`, `capacityPerTenant` and `capacityPerLine` apply to each process. */
+/** Options of an outbox in a cluster. `concurrency`, `turn`, `capacityPerTenant` and `capacityPerConversation` apply to each process. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Name of the outbox, different from those of other outboxes in the cluster; at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
@@ -92,52 +92,52 @@ export const make = (
     const {
       concurrency = 16,
       name = "default",
-      openLines,
+      openConversations,
       retry,
       timeout = "2 minutes",
       trigger,
-      turn = "10 seconds"
+      timeSlice: timeSlice = "10 seconds"
     } = options
-    const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
-    const turns = OutboxTurns.eventLoopTurns()
+    const { capacityPerConversation: capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
+    const limiter = OutboxScheduler.makeStepLimiter()
     const redaction = yield* Redaction.over(store)
     const unlimited = OutboxWorker.capacity({
-      capacityPerLine: Infinity,
+      capacityPerConversation: Infinity,
       capacityPerTenant: Infinity,
-      patience: turn,
+      patience: timeSlice,
       onCount: yield* OutboxWorkers.counted
     })
-    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
+    const capacity = OutboxWorker.capacity({ capacityPerConversation, capacityPerTenant, patience: timeSlice })
     const waits = ConversationEntity.makeWaits()
     const runner = ExtractionRunner.make({
-      log: OutboxLog.make({ store, capacity: unlimited, turns, redaction, onSeen: waits.onSeen }),
+      log: OutboxLog.make({ store, capacity: unlimited, limiter, redaction, onSeen: waits.onSeen }),
       pipeline,
       options,
       listener,
-      readers: OutboxTurns.make({ concurrency, turn }),
+      scheduler: OutboxScheduler.make({ concurrency, timeSlice }),
       timeout
     })
     const entity = ConversationEntity.make(name)
-    const lines = yield* ConversationEntity.client(entity)
-    yield* ConversationEntity.serve(entity, lines, runner, waits, { openLines, retry, trigger })
+    const client = yield* ConversationEntity.client(entity)
+    yield* ConversationEntity.serve(entity, client, runner, waits, { openConversations, retry, trigger })
     const senders: OutboxWorkers.OutboxWorkers = yield* OutboxWorkers.make({
-      log: OutboxLog.make({ store, capacity, turns, redaction }),
-      openLines,
+      log: OutboxLog.make({ store, capacity, limiter, redaction }),
+      openConversations,
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // the owner, not this process, extracts from waiting messages
+      isIdle: ({ isExtracting: isReading, references }) => references === 0 && !isReading // the owner, not this process, extracts from waiting messages
     })
     const outbox: OpenCluster = {
       options,
       store,
       runner,
       senders,
-      lines,
+      client,
       compactedAt: 0
     }
     let seen = { waiting: 0, parked: 0 }
-    yield* takeUpAll(outbox)
+    yield* requestAll(outbox)
     return {
       append: (viewer, session, messages) =>
         Viewer.required("append", viewer, (viewer) => append(outbox, { viewer, session }, messages)).pipe(
@@ -199,7 +199,7 @@ interface OpenCluster {
   readonly runner: ExtractionRunner.ExtractionRunner
   /** Workers of the conversations that this process appended to. Instead of extracting, they ask the owner to do so. */
   readonly senders: OutboxWorkers.OutboxWorkers
-  readonly lines: ConversationEntity.ConversationClient
+  readonly client: ConversationEntity.ConversationClient
   /** Time at which this process last called `compact`, epoch milliseconds; 0 for never. */
   compactedAt: number
 }
@@ -225,7 +225,7 @@ const append = (
         if (sessionRow === undefined) return from // the conversation was forgotten meanwhile
         const at = yield* Clock.currentTimeMillis
         const to = from + messages.length
-        yield* outbox.lines.appended(sessionRow, { tenant: key.viewer.tenant, at, from, to, rows, revision })
+        yield* outbox.client.appended(sessionRow, { tenant: key.viewer.tenant, at, from, to, rows, revision })
         return from
       })
     ))
@@ -241,7 +241,7 @@ const sessionEnd = (
       Effect.flatMap(
         OutboxLog.look(outbox.senders.log, worker),
         ({ sessionRow }) =>
-          sessionRow === undefined ? Effect.void : outbox.lines.signal(sessionRow, key.viewer.tenant, "sessionEnd")
+          sessionRow === undefined ? Effect.void : outbox.client.signal(sessionRow, key.viewer.tenant, "sessionEnd")
       )
   )
 
@@ -253,7 +253,7 @@ const drainAgain = (
   Effect.gen(function*() {
     const { sessionRow } = yield* OutboxLog.look(outbox.senders.log, worker)
     if (sessionRow === undefined) return
-    const drained = yield* Effect.either(outbox.lines.drain(sessionRow, worker.viewer.tenant))
+    const drained = yield* Effect.either(outbox.client.drain(sessionRow, worker.viewer.tenant))
     worker.isStale = true
     yield* OutboxLog.look(outbox.senders.log, worker)
     if (drained._tag === "Right") return
@@ -264,14 +264,14 @@ const drainAgain = (
 const flush = (outbox: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { senders, store } = outbox
-    const unread = yield* unreadOf(store)
+    const unread = yield* waitingConversations(store)
     const results = yield* Effect.forEach(
       unread,
-      ({ sessionRow, viewer }) => Effect.either(outbox.lines.drain(sessionRow, viewer.tenant)),
+      ({ sessionRow, viewer }) => Effect.either(outbox.client.drain(sessionRow, viewer.tenant)),
       { concurrency: OutboxWorkers.flushing }
     )
     for (const worker of senders.open.values()) worker.isStale = true
-    yield* OutboxWorkers.unwritten(Arr.getLefts(results), results.length)
+    yield* OutboxWorkers.failIfAny(Arr.getLefts(results), results.length)
   })
 
 const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryError> => {
@@ -282,7 +282,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
       return Effect.tap(OutboxLog.release(senders.log, worker), (count) => {
         const { sessionRow } = worker.state
         return count > 0 && sessionRow !== undefined
-          ? outbox.lines.signal(sessionRow, key.viewer.tenant, "takeUp")
+          ? outbox.client.signal(sessionRow, key.viewer.tenant, "takeUp")
           : Effect.void
       })
     })
@@ -293,22 +293,22 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
 }
 
 /** Requests extraction in every conversation that has waiting messages. */
-const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
+const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
-    unreadOf(store),
+    waitingConversations(store),
     (all) =>
-      Effect.forEach(all, ({ sessionRow, viewer }) => lines.signal(sessionRow, viewer.tenant, "takeUp"), {
+      Effect.forEach(all, ({ sessionRow, viewer }) => client.signal(sessionRow, viewer.tenant, "takeUp"), {
         concurrency: 16,
         discard: true
       })
   )
 
 /** Finds the conversations that have waiting messages. Each has a session row, since every write of a conversation updates it. */
-const unreadOf = (store: MemoryStore.Service) =>
+const waitingConversations = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
     (all) =>
-      all.filter(OutboxWorkers.isUnread).flatMap(({ sessionRow, viewer }) =>
+      all.filter(OutboxWorkers.hasWaiting).flatMap(({ sessionRow, viewer }) =>
         sessionRow === undefined ? [] : [{ sessionRow, viewer }]
       )
   )
@@ -330,10 +330,10 @@ const forget = (
       Effect.zipRight(
         // the owner then acknowledges its open cluster messages; if no owner answers in time, none of them is open
         Effect.timeoutOption(
-          Effect.disconnect(Effect.either(outbox.lines.drain(sessionRow, viewer.tenant))),
+          Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"
         ),
-        outbox.lines.clear(sessionRow)
+        outbox.client.clear(sessionRow)
       ), { concurrency: 16, discard: true })
     for (const worker of outbox.senders.open.values()) worker.isStale = true
     return forgotten.size
@@ -357,21 +357,21 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
           else if (isQuiet(now - recencyOf(record))) quiet.set(OutboxState.keyOf(data), record.id)
         }))
       const [idle, rest] = Arr.partition(quiet, ([key]) => busy.has(key))
-      yield* Effect.forEach(idle, ([, id]) => outbox.lines.clear(id), { concurrency: 4, discard: true })
-      if (rest.length > 0) yield* tellAgain(outbox, tenant, new Set(rest.map(([, id]) => id)))
+      yield* Effect.forEach(idle, ([, id]) => outbox.client.clear(id), { concurrency: 4, discard: true })
+      if (rest.length > 0) yield* resendBatches(outbox, tenant, new Set(rest.map(([, id]) => id)))
     }
     outbox.compactedAt = now
     return erased
   })
 
 /** Sends the owners of the given conversations their waiting batches again. An owner ignores a batch that it already has. */
-const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
+const resendBatches = ({ client, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {
       const { revision, sessionRow } = state
       return sessionRow === undefined || !sessionRows.has(sessionRow) ? Effect.void : Effect.forEach(
         OutboxState.waiting(state),
-        ({ from, rows, to }) => lines.appended(sessionRow, { tenant, at: revision, from, to, rows, revision }),
+        ({ from, rows, to }) => client.appended(sessionRow, { tenant, at: revision, from, to, rows, revision }),
         { discard: true }
       )
     }, { discard: true }))

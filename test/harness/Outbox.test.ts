@@ -435,7 +435,7 @@ describe("the capacity of an Outbox", () => {
       const store = yield* theStore
       let isDown = true
       const { calls, extract } = model(() => isDown ? mute : Effect.void)
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 1 })
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       for (const retryAfter of [1_000, 2_000, 4_000]) {
         const error = yield* Effect.flip(outbox.append(ada, "s", users("refused")))
@@ -453,7 +453,7 @@ describe("the capacity of an Outbox", () => {
   it.scoped("an append to a full conversation fails with rate_limited after one time slice (`turn`) if the extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
-      const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerLine: 1 })
+      const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       const refused = yield* Effect.fork(Effect.flip(outbox.append(ada, "s", users("refused"))))
       yield* settled
@@ -489,7 +489,7 @@ describe("the capacity of an Outbox", () => {
       const { extract } = model((contents) => contents.includes("poison") ? refused : Effect.void)
       const outbox = yield* opened(refusing(store, () => refuse ? down : undefined), { extract }, {
         trigger: never,
-        capacityPerLine: 1
+        capacityPerConversation: 1
       })
       for (let n = 0; n < 3; n++) {
         yield* outbox.append(ada, "s", users("poison"))
@@ -507,7 +507,7 @@ describe("the capacity of an Outbox", () => {
   it.scoped("the limit of open conversations closes those without waiting messages, whose triggers then count turns from 0 again", () =>
     Effect.gen(function*() {
       const store = yield* theStore
-      const outbox = yield* opened(store, model(), { openLines: 3, trigger: ExtractionTrigger.interval(2) })
+      const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })
       const turns = Array.from({ length: 60 }, (_, n) => n)
       yield* Effect.forEach(turns, (n) => outbox.append(ada, `s${n % 20}`, users(`${n}`)), { concurrency: 4 })
       yield* settled

@@ -348,10 +348,10 @@ law("fails to build with invalid options, and names every violation", (opened) =
     const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
       trigger: ExtractionTrigger.interval(0),
       capacityPerTenant: 0,
-      capacityPerLine: 1.5,
+      capacityPerConversation: 1.5,
       concurrency: 1,
-      openLines: NaN,
-      turn: 0,
+      openConversations: NaN,
+      timeSlice: 0,
       timeout: Infinity
     }))
     assert.strictEqual(reason, "invalid_draft")
@@ -359,9 +359,9 @@ law("fails to build with invalid options, and names every violation", (opened) =
       issues: [
         "interval: expected a whole number of turns, 1 or more",
         "capacityPerTenant: expected a whole number, 1 or more",
-        "capacityPerLine: expected a whole number, 1 or more",
+        "capacityPerConversation: expected a whole number, 1 or more",
         "concurrency: expected a whole number, 2 or more",
-        "openLines: expected a whole number, 1 or more",
+        "openConversations: expected a whole number, 1 or more",
         "turn: expected a finite time, 1 ms or more, such as \"10 seconds\"",
         "timeout: expected a finite time, 1 ms or more, such as \"10 seconds\""
       ]
@@ -374,7 +374,7 @@ law(
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 2 })
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 2 })
       for (const [n, text] of ["a", "b", "c", "d", "e"].entries()) {
         assert.strictEqual(yield* outbox.append(ada, "s", users(text)), n)
       }
@@ -392,7 +392,7 @@ law(
       const store = yield* theStore
       let isDown = true
       const { extract } = model(() => isDown ? mute : Effect.void)
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 1 })
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       assert.strictEqual((yield* Effect.flip(outbox.append(ada, "s", users("refused")))).reason, "rate_limited")
       yield* outbox.append(ada, "t", users("another line has room"))

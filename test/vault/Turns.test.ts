@@ -162,7 +162,7 @@ describe("the steps in which a snapshot is made", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("the function placed finds the position of each entry in the history, at most 2,048 entries per step", () => {
+  it("the function locate finds the position of each entry in the history, at most 2,048 entries per step", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.locate(entries, locations))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(locations, (locations) => SnapshotPart.locate(entries, locations)).most, 4_096)
@@ -189,7 +189,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("the functions joining and signed concatenate and sign bytes in steps of a megabyte, with the same result as in one step", () => {
+  it("the functions concatSteps and signed concatenate and sign bytes in steps of a megabyte, with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -19,8 +19,8 @@ import { type Message, sanitize } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import type { StepLimiter } from "./OutboxScheduler.ts"
 import * as OutboxState from "./OutboxState.ts"
-import type { EventLoopTurns } from "./OutboxTurns.ts"
 import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
@@ -29,7 +29,7 @@ type Batches = ReadonlyArray<OutboxState.Batch>
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
-  readonly turns: EventLoopTurns
+  readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
   /** Number of parked batches of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
@@ -82,10 +82,10 @@ export const append = (
   const messages = said.map(sanitize)
   const isMeant = messages.map(meant)
   const isKept = isMeant.includes(true)
-  const written = (place?: OutboxWorker.Reservation) =>
+  const written = (release?: OutboxWorker.Reservation) =>
     Effect.suspend(() => {
       let from = 0
-      return move(log, worker, (state, idOf) =>
+      return write(log, worker, (state, idOf) =>
         Effect.sync(() => {
           from = state.next
           const to = from + messages.length
@@ -94,7 +94,7 @@ export const append = (
           return {
             mutations: put(drafts, 0),
             next: to,
-            ...(place && { place }),
+            ...(release && { release }),
             after: (applied) => {
               const rows = rowsOf(applied.slice(0, drafts.length))
               return isKept ? { batches: [...state.batches, { from, to, rows, parked: undefined }] } : {}
@@ -116,7 +116,7 @@ export const keepPlan = (
   Effect.gen(function*() {
     const of = batches.flatMap(({ rows }) => rows.map(({ id }) => id))
     let plan: OutboxState.Plan = { rows: [], mutations, provenance, of }
-    yield* moveInTurn(log, worker, (state, idOf) =>
+    yield* writePaced(log, worker, (state, idOf) =>
       Effect.suspend(() => {
         const drafts = OutboxState.planDrafts(worker, idOf, plan, old?.rows)
         return Effect.as(requireUnchanged(state, batches, old), {
@@ -143,7 +143,7 @@ export const finish = (
   provenance?: MemoryStore.Provenance
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   Effect.map(
-    moveInTurn(log, worker, (state) =>
+    writePaced(log, worker, (state) =>
       Effect.as(requireUnchanged(state, batches, plan), {
         mutations: [
           ...mutations,
@@ -160,7 +160,7 @@ export const dropPlan = (
   worker: OutboxWorker.OutboxWorker,
   plan: OutboxState.Plan
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  Effect.asVoid(moveInTurn(log, worker, (state) =>
+  Effect.asVoid(writePaced(log, worker, (state) =>
     Effect.as(requireUnchanged(state, [], plan), {
       mutations: OutboxState.erase(plan.rows),
       after: () => ({ plan: undefined })
@@ -173,7 +173,7 @@ export const park = (
   batch: OutboxState.Batch,
   { message, reason }: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  Effect.asVoid(moveInTurn(log, worker, (state) =>
+  Effect.asVoid(writePaced(log, worker, (state) =>
     Effect.gen(function*() {
       yield* requireUnchanged(state, [batch], state.plan)
       const { after, mutations } = yield* setParked(log, worker, state, [batch], `${reason}: ${message}`)
@@ -193,7 +193,7 @@ export const release = (
     let left = Infinity
     while (left > 0) {
       let group: Batches = []
-      yield* moveInTurn(log, worker, (state) => {
+      yield* writePaced(log, worker, (state) => {
         const parked = OutboxState.parked(state)
         left = Math.min(left, parked.length) // batches that are parked meanwhile are not released, so the loop ends
         group = parked.slice(0, Math.min(left, releasedAtOnce))
@@ -246,7 +246,7 @@ export const purge = (
  * Whether a filter of memories also selects waiting messages. False for a filter with any condition besides the scope, since messages have
  * kinds, tags and other fields only once they are memories; and for `forgotten: true`, since no waiting message is in the trash.
  */
-export const isMeant = (
+export const selectsWaiting = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
@@ -265,19 +265,19 @@ const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /** The mutations of one write, and the fields of the conversation's state that the write changes. */
-interface Move {
+interface Write {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
   /** Frees the capacity reserved for the batch; called once the batch counts as waiting. */
-  readonly place?: OutboxWorker.Reservation
+  readonly release?: OutboxWorker.Reservation
 }
 type Decide = (
   state: OutboxState.OutboxState,
   idOf: OutboxState.Ids
-) => Effect.Effect<Move, MemoryError.MemoryError>
+) => Effect.Effect<Write, MemoryError.MemoryError>
 
 /** Replaces the cached state by one that was read from or written to the store. */
 const cache = (
@@ -318,7 +318,7 @@ const attempt = (
   Effect.gen(function*() {
     const state = yield* current(log, worker)
     const idOf = yield* OutboxState.ids(log.store, worker)
-    const { mutations, next = state.next, place, after } = yield* decide(state, idOf)
+    const { mutations, next = state.next, release, after } = yield* decide(state, idOf)
     const written = yield* log.store.apply(
       Viewer.system(worker.viewer.tenant),
       [...mutations, OutboxState.sessionPut(worker, state.sessionRow ?? idOf("session"), next, state.revision)],
@@ -333,7 +333,7 @@ const attempt = (
     )
     if (Either.isRight(written)) {
       const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation is that of the session row
-      place?.()
+      release?.()
       yield* cache(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
       return written.right.slice(0, mutations.length)
     }
@@ -342,7 +342,7 @@ const attempt = (
       ? yield* written.left // the conversation is unchanged, so a memory conflicts
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
-const move = (
+const write = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   decide: Decide,
@@ -351,11 +351,11 @@ const move = (
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
 /** Performs a write of the extraction, delayed so that other tasks of the event loop get time; an append calls `move` without delay. */
-const moveInTurn: typeof move = (log, ...args) => Effect.zipRight(log.turns.step, move(log, ...args))
+const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
-  const gone = new Set(batches.map(({ from }) => from))
-  return state.batches.filter(({ from }) => !gone.has(from))
+  const finished = new Set(batches.map(({ from }) => from))
+  return state.batches.filter(({ from }) => !finished.has(from))
 }
 
 /** Fails with `taken` unless all of these batches still wait unchanged and the stored plan is this plan. */
@@ -364,7 +364,9 @@ const requireUnchanged = (
   batches: Batches,
   plan: OutboxState.Plan | undefined
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
+  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan)
+    ? Effect.void
+    : OutboxState.changedElsewhere
 
 /** Parks the batches for the reason `why`; without a reason, makes them wait for extraction again. */
 const setParked = (
@@ -373,15 +375,15 @@ const setParked = (
   state: OutboxState.OutboxState,
   batches: Batches,
   why: string | undefined
-): Effect.Effect<Move, MemoryError.MemoryError> =>
+): Effect.Effect<Write, MemoryError.MemoryError> =>
   Effect.map(OutboxState.records(log.store, worker.viewer.tenant, batches), (records) => ({
     mutations: records.map((record) => OutboxState.parking(record, why)),
     after: (applied) => {
       const rows = new Map(rowsOf(applied).map((row) => [row.id, row]))
-      const again = new Set(batches.map(({ from }) => from))
+      const changed = new Set(batches.map(({ from }) => from))
       return {
         batches: state.batches.map((batch) =>
-          again.has(batch.from)
+          changed.has(batch.from)
             ? { ...batch, rows: batch.rows.map((row) => rows.get(row.id) ?? row), parked: why }
             : batch
         )

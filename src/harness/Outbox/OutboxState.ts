@@ -32,7 +32,7 @@ import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { SignedName } from "../../storage/Copy/Lineage.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import { breath } from "./OutboxTurns.ts"
+import { nextIteration } from "./OutboxScheduler.ts"
 
 /** A conversation: a viewer's messages of one session. */
 export interface ConversationKey {
@@ -227,7 +227,7 @@ export const all = (
       }))
     return yield* Effect.forEach(found.values(), ({ key, rows }, i) => {
       const state = Effect.sync(() => assemble(key, rows))
-      return (i + 1) % rowsPerTurn === 0 ? Effect.zipRight(breath, state) : state
+      return (i + 1) % rowsPerIteration === 0 ? Effect.zipRight(nextIteration, state) : state
     })
   })
 
@@ -240,8 +240,8 @@ export const rows = (
   tenant: string,
   where?: MemoryFilter["where"]
 ): Stream.Stream<Found<Data["row"]>, MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: rowsPerTurn }).pipe(
-    Stream.mapChunksEffect((rows) => Effect.as(rows.length < rowsPerTurn ? Effect.void : breath, rows)),
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: rowsPerIteration }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < rowsPerIteration ? Effect.void : nextIteration, rows)),
     Stream.tap(({ data, source }) =>
       source.origin === "file"
         ? Effect.void
@@ -283,7 +283,9 @@ export const records = (
     store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
     Effect.forEach((found, i) =>
       // a forgotten row, if returned, has a later revision
-      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : taken
+      Option.isSome(found) && found.value.revision === rows[i]!.revision
+        ? Effect.succeed(found.value)
+        : changedElsewhere
     )
   )
 }
@@ -301,13 +303,14 @@ export const entries = (
     )).pipe(Effect.map((all) => all.flat()))
 
 /** The error if another process has changed or finished the batches or the plan, or if their messages were forgotten. */
-export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
+export const changedElsewhere = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
 /** Whether an error is `taken`. */
-export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
+export const isChangedElsewhere = ({ op, reason }: MemoryError.MemoryError): boolean =>
+  op === changedElsewhere.op && reason === changedElsewhere.reason
 
 const kind = "outbox"
 /** Number of rows that are decoded, or conversations assembled, before other tasks of the event loop get a chance to run. */
-const rowsPerTurn = 100
+const rowsPerIteration = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
 // the schemas are compiled at the first call, so that importing the package stays fast

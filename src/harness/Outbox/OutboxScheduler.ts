@@ -26,7 +26,7 @@ import * as Option from "effect/Option"
 import * as Scheduler from "effect/Scheduler"
 
 /** A conversation that requests slots for its extraction runs, one run at a time. */
-export interface Reader {
+export interface ScheduledConversation {
   readonly tenant: string
   /** Whether the conversation's last extraction run exceeded its time slice. */
   isSlow: boolean
@@ -37,28 +37,28 @@ export interface Options {
   /** Number of slots, that is, of extraction runs at once; at least 2. */
   readonly concurrency: number
   /** Time slice: an extraction run that takes longer is slow, and leaves its prompt slot to others (see the opening comment). */
-  readonly turn: Duration.DurationInput
+  readonly timeSlice: Duration.DurationInput
 }
 
 /** State of the scheduler: the extraction runs of one outbox that have a slot, and those that wait for one. */
-export interface ReadingTurns {
-  readonly promptReaders: number
-  readonly slowReaders: number
-  readonly length: Duration.DurationInput
+export interface OutboxScheduler {
+  readonly promptSlots: number
+  readonly slowSlots: number
+  readonly timeSlice: Duration.DurationInput
   /** Extraction runs that wait for a slot, by tenant; the tenants in the order in which they get the next free slots. */
-  readonly queues: { readonly prompt: Map<string, Set<Turn>>; readonly slow: Map<string, Set<Turn>> }
+  readonly queues: { readonly prompt: Map<string, Set<ScheduledRun>>; readonly slow: Map<string, Set<ScheduledRun>> }
   /** Number of extraction runs in `queues.prompt`. */
   queued: number
   /** Extraction runs that occupy a slot, in the order in which they got it. */
-  readonly running: { readonly prompt: Set<Turn>; readonly slow: Set<Turn> }
+  readonly running: { readonly prompt: Set<ScheduledRun>; readonly slow: Set<ScheduledRun> }
   /** Extraction runs that exceeded their time slice and still occupy a prompt slot, since no slow slot was free. */
-  readonly overdue: Set<Turn>
+  readonly overdue: Set<ScheduledRun>
 }
 
-interface Turn {
+interface ScheduledRun {
   readonly tenant: string
   /** The kind of slot that the extraction run waits for or occupies. */
-  place: "prompt" | "slow"
+  slot: "prompt" | "slow"
   readonly started: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
   /** True once the extraction run has exceeded its time slice. */
@@ -68,12 +68,12 @@ interface Turn {
 }
 
 /** Makes the scheduler of one outbox, with all slots free. */
-export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
+export const make = ({ concurrency, timeSlice: length }: Options): OutboxScheduler => {
   const promptReaders = Math.ceil(concurrency / 2)
   return {
-    promptReaders,
-    slowReaders: concurrency - promptReaders,
-    length,
+    promptSlots: promptReaders,
+    slowSlots: concurrency - promptReaders,
+    timeSlice: length,
     queues: { prompt: new Map(), slow: new Map() },
     queued: 0,
     running: { prompt: new Set(), slow: new Set() },
@@ -82,145 +82,155 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
 }
 
 /** Runs `reading` once a slot is free for it. If it is stopped in favour of others, queues it again and runs it from the start. */
-export const take = <A, E>(turns: ReadingTurns, reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+export const schedule = <A, E>(
+  scheduler: OutboxScheduler,
+  conversation: ScheduledConversation,
+  extraction: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
   Effect.flatMap(
-    attempt(turns, reader, reading),
-    Option.match({ onNone: () => take(turns, reader, reading), onSome: Effect.succeed })
+    runOnce(scheduler, conversation, extraction),
+    Option.match({ onNone: () => schedule(scheduler, conversation, extraction), onSome: Effect.succeed })
   )
 
 /** Waits for a slot and runs `reading` once; returns `None` if it was stopped in favour of others. */
-const attempt = <A, E>(
-  turns: ReadingTurns,
-  reader: Reader,
-  reading: Effect.Effect<A, E>
+const runOnce = <A, E>(
+  scheduler: OutboxScheduler,
+  conversation: ScheduledConversation,
+  extraction: Effect.Effect<A, E>
 ): Effect.Effect<Option.Option<A>, E> =>
   Effect.acquireUseRelease(
-    enqueued(turns, reader),
-    (turn) => {
+    enqueued(scheduler, conversation),
+    (run) => {
       const ended = Effect.sync(() => {
-        if (!turn.isOver) reader.isSlow = false
+        if (!run.isOver) conversation.isSlow = false
       })
       return Effect.gen(function*() {
-        yield* Deferred.await(turn.started)
-        const timer = yield* Effect.fork(Effect.delay(outlast(turns, reader, turn), turns.length))
+        yield* Deferred.await(run.started)
+        const timer = yield* Effect.fork(Effect.delay(markSlow(scheduler, conversation, run), scheduler.timeSlice))
         return yield* Effect.raceFirst(
-          Effect.asSome(Effect.tapBoth(reading, { onFailure: () => ended, onSuccess: () => ended })),
-          Effect.as(Deferred.await(turn.stopped), Option.none<A>())
+          Effect.asSome(Effect.tapBoth(extraction, { onFailure: () => ended, onSuccess: () => ended })),
+          Effect.as(Deferred.await(run.stopped), Option.none<A>())
         ).pipe(Effect.ensuring(Fiber.interrupt(timer)))
       })
     },
-    (turn) => Effect.sync(() => leave(turns, turn))
+    (run) => Effect.sync(() => leave(scheduler, run))
   )
 
-const enqueued = (turns: ReadingTurns, reader: Reader): Effect.Effect<Turn> =>
+const enqueued = (scheduler: OutboxScheduler, conversation: ScheduledConversation): Effect.Effect<ScheduledRun> =>
   Effect.sync(() => {
-    const turn: Turn = {
-      tenant: reader.tenant,
-      place: reader.isSlow ? "slow" : "prompt",
+    const run: ScheduledRun = {
+      tenant: conversation.tenant,
+      slot: conversation.isSlow ? "slow" : "prompt",
       started: Deferred.unsafeMake(FiberId.none),
       stopped: Deferred.unsafeMake(FiberId.none),
       isOver: false,
       isStopping: false
     }
-    const queue = turns.queues[turn.place]
-    queue.set(turn.tenant, (queue.get(turn.tenant) ?? new Set()).add(turn))
-    if (turn.place === "prompt") turns.queued++
-    dispatch(turns)
-    return turn
+    const queue = scheduler.queues[run.slot]
+    queue.set(run.tenant, (queue.get(run.tenant) ?? new Set()).add(run))
+    if (run.slot === "prompt") scheduler.queued++
+    dispatch(scheduler)
+    return run
   })
 
 /** Marks an extraction run and its conversation as slow, since the run has exceeded its time slice. */
-const outlast = (turns: ReadingTurns, reader: Reader, turn: Turn): Effect.Effect<void> =>
+const markSlow = (
+  scheduler: OutboxScheduler,
+  conversation: ScheduledConversation,
+  run: ScheduledRun
+): Effect.Effect<void> =>
   Effect.sync(() => {
-    turn.isOver = true
-    reader.isSlow = true
-    if (turn.place === "prompt" && !turn.isStopping) turns.overdue.add(turn)
-    dispatch(turns)
+    run.isOver = true
+    conversation.isSlow = true
+    if (run.slot === "prompt" && !run.isStopping) scheduler.overdue.add(run)
+    dispatch(scheduler)
   })
 
-const leave = (turns: ReadingTurns, turn: Turn): void => {
-  turns.running.prompt.delete(turn)
-  turns.running.slow.delete(turn)
-  turns.overdue.delete(turn)
-  dequeue(turns, turn)
-  dispatch(turns)
+const leave = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  scheduler.running.prompt.delete(run)
+  scheduler.running.slow.delete(run)
+  scheduler.overdue.delete(run)
+  dequeue(scheduler, run)
+  dispatch(scheduler)
 }
 
-const dequeue = (turns: ReadingTurns, turn: Turn): void => {
-  const queue = turns.queues[turn.place]
-  const waiting = queue.get(turn.tenant)
-  if (!waiting?.delete(turn)) return
-  if (turn.place === "prompt") turns.queued--
-  queue.delete(turn.tenant)
-  if (waiting.size > 0) queue.set(turn.tenant, waiting) // moves the tenant to the end of the round robin
+const dequeue = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  const queue = scheduler.queues[run.slot]
+  const waiting = queue.get(run.tenant)
+  if (!waiting?.delete(run)) return
+  if (run.slot === "prompt") scheduler.queued--
+  queue.delete(run.tenant)
+  if (waiting.size > 0) queue.set(run.tenant, waiting) // moves the tenant to the end of the round robin
 }
 
-const begin = (turns: ReadingTurns, turn: Turn): void => {
-  dequeue(turns, turn)
-  turns.running[turn.place].add(turn)
-  Deferred.unsafeDone(turn.started, Effect.void)
+const begin = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  dequeue(scheduler, run)
+  scheduler.running[run.slot].add(run)
+  Deferred.unsafeDone(run.started, Effect.void)
 }
 
 /** Interrupts the extraction run. Its slot becomes free when the interruption is complete. */
-const stop = (turns: ReadingTurns, turn: Turn): void => {
-  turn.isStopping = true
-  turns.overdue.delete(turn)
-  Deferred.unsafeDone(turn.stopped, Effect.void)
+const stop = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  run.isStopping = true
+  scheduler.overdue.delete(run)
+  Deferred.unsafeDone(run.stopped, Effect.void)
 }
 
 /** Assigns free slots to waiting extraction runs, and stops runs where the rules of the opening comment demand it. */
-const dispatch = (turns: ReadingTurns): void => {
-  dispatchSlow(turns)
-  dispatchPrompt(turns)
+const dispatch = (scheduler: OutboxScheduler): void => {
+  dispatchSlow(scheduler)
+  dispatchPrompt(scheduler)
 }
 
-const dispatchSlow = (turns: ReadingTurns): void => {
-  const { overdue, running, slowReaders } = turns
-  for (let first = poorest(turns); first !== undefined; first = poorest(turns)) {
-    const [turn, count] = first
+const dispatchSlow = (scheduler: OutboxScheduler): void => {
+  const { overdue, running, slowSlots: slowReaders } = scheduler
+  for (let first = poorest(scheduler); first !== undefined; first = poorest(scheduler)) {
+    const [run, count] = first
     if (running.slow.size < slowReaders) {
-      if (overdue.delete(turn)) {
-        running.prompt.delete(turn)
-        turn.place = "slow"
-        running.slow.add(turn)
-      } else begin(turns, turn)
+      if (overdue.delete(run)) {
+        running.prompt.delete(run)
+        run.slot = "slow"
+        running.slow.add(run)
+      } else begin(scheduler, run)
       continue
     }
-    const greediest = newestOfGreediest(turns)
-    if (stopping(running.slow) === 0 && greediest !== undefined && greediest[1] >= count + 2) stop(turns, greediest[0])
+    const greediest = newestOfGreediest(scheduler)
+    if (stopping(running.slow) === 0 && greediest !== undefined && greediest[1] >= count + 2) {
+      stop(scheduler, greediest[0])
+    }
     return
   }
 }
 
-const dispatchPrompt = (turns: ReadingTurns): void => {
-  const { overdue, promptReaders, queues, running } = turns
-  while (turns.queued > 0) {
+const dispatchPrompt = (scheduler: OutboxScheduler): void => {
+  const { overdue, promptSlots: promptReaders, queues, running } = scheduler
+  while (scheduler.queued > 0) {
     if (running.prompt.size < promptReaders) {
-      for (const [turn] of queues.prompt.values()) {
-        if (turn) begin(turns, turn)
+      for (const [run] of queues.prompt.values()) {
+        if (run) begin(scheduler, run)
         break
       }
       continue
     }
     const newest = Array.from(overdue).at(-1)
-    if (newest === undefined || stopping(running.prompt) >= turns.queued) return
-    stop(turns, newest)
+    if (newest === undefined || stopping(running.prompt) >= scheduler.queued) return
+    stop(scheduler, newest)
   }
 }
 
 /** Counts the slow slots that a tenant occupies, except those whose extraction run is being stopped. */
-const heldBy = ({ running }: ReadingTurns, tenant: string): number => {
+const heldBy = ({ running }: OutboxScheduler, tenant: string): number => {
   let count = 0
-  for (const turn of running.slow) if (turn.tenant === tenant && !turn.isStopping) count++
+  for (const run of running.slow) if (run.tenant === tenant && !run.isStopping) count++
   return count
 }
 
 /** Finds the tenant that occupies the most slow slots; returns the newest extraction run in these, and their number. */
-const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
-  let found: readonly [Turn, number] | undefined
-  for (const turn of turns.running.slow) {
-    const count = heldBy(turns, turn.tenant)
-    if (!turn.isStopping && (found === undefined || count >= found[1])) found = [turn, count]
+const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
+  let found: readonly [ScheduledRun, number] | undefined
+  for (const run of scheduler.running.slow) {
+    const count = heldBy(scheduler, run.tenant)
+    if (!run.isStopping && (found === undefined || count >= found[1])) found = [run, count]
   }
   return found
 }
@@ -229,59 +239,60 @@ const newestOfGreediest = (turns: ReadingTurns): readonly [Turn, number] | undef
  * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one; returns a waiting extraction run of that
  * tenant, and the number of slots.
  */
-const poorest = (turns: ReadingTurns): readonly [Turn, number] | undefined => {
-  let found: readonly [Turn, number] | undefined
-  const consider = (turn: Turn) => {
-    const count = heldBy(turns, turn.tenant)
-    if (found === undefined || count < found[1]) found = [turn, count]
+const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
+  let found: readonly [ScheduledRun, number] | undefined
+  const consider = (run: ScheduledRun) => {
+    const count = heldBy(scheduler, run.tenant)
+    if (found === undefined || count < found[1]) found = [run, count]
   }
-  for (const turn of turns.overdue) consider(turn)
-  for (const [turn] of turns.queues.slow.values()) {
+  for (const run of scheduler.overdue) consider(run)
+  for (const [run] of scheduler.queues.slow.values()) {
     if (found?.[1] === 0) break
-    if (turn) consider(turn)
+    if (run) consider(run)
   }
   return found
 }
 
-const stopping = (turns: ReadonlySet<Turn>): number => Array.from(turns).filter((turn) => turn.isStopping).length
+const stopping = (scheduler: ReadonlySet<ScheduledRun>): number =>
+  Array.from(scheduler).filter((run) => run.isStopping).length
 
 /**
  * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks;
  * without pauses, timers, sockets and files would have to wait until all fibers are done.
  */
-export interface EventLoopTurns {
+export interface StepLimiter {
   /** Await it before a step. The first six calls per iteration of the event loop return at once; others wait for a later one, in order. */
   readonly step: Effect.Effect<void>
 }
 
 /** Number of steps per iteration of the event loop. A step decodes or writes some rows, which takes 1 to 4 ms. */
-const stepsPerTurn = 6
+const stepsPerIteration = 6
 
 /** Makes a limiter; all callers of its `step` share one count. */
-export const eventLoopTurns = (): EventLoopTurns => {
+export const makeStepLimiter = (): StepLimiter => {
   const waiting = new Set<() => void>() // resumed in order of insertion
   let steps = 0
   let isTimed = false
-  const scheduleTurn = () => {
+  const scheduleIteration = () => {
     if (isTimed) return
     isTimed = true
-    nextTurn(turn)
+    inNextIteration(iterate)
   }
-  const turn = () => {
+  const iterate = () => {
     isTimed = false
     steps = 0
     for (const resume of waiting) {
-      if (steps >= stepsPerTurn) break
+      if (steps >= stepsPerIteration) break
       steps++
       waiting.delete(resume)
       resume()
     }
-    if (steps > 0) scheduleTurn()
+    if (steps > 0) scheduleIteration()
   }
   return {
     step: Effect.suspend(() => {
-      scheduleTurn()
-      if (steps < stepsPerTurn && waiting.size === 0) {
+      scheduleIteration()
+      if (steps < stepsPerIteration && waiting.size === 0) {
         steps++
         return Effect.void
       }
@@ -295,9 +306,9 @@ export const eventLoopTurns = (): EventLoopTurns => {
 }
 
 /** Waits for the next iteration of the event loop. */
-export const breath: Effect.Effect<void> = Effect.async((resume) => nextTurn(() => resume(Effect.void)))
+export const nextIteration: Effect.Effect<void> = Effect.async((resume) => inNextIteration(() => resume(Effect.void)))
 
 /** Timers of the platform, not of the `Clock`: under `TestClock` a test need not advance the time for the outbox to go on. */
 const timers = Scheduler.timerBatched(0)
 /** Runs a task in a later iteration. Chains two timers, since Node may run the first, if already due, in the current iteration. */
-const nextTurn = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)
+const inNextIteration = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)
