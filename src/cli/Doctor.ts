@@ -267,7 +267,7 @@ const extractionsOf = (store: Service, tenant: string): Io<ReadonlyArray<Finding
   Effect.map(
     OutboxState.all(store, tenant),
     (all) =>
-      all.flatMap(OutboxWorkers.parkedOf).map(({ from, reason, session, to }): Finding => ({
+      all.flatMap(OutboxWorkers.deadLettersOf).map(({ from, reason, session, to }): Finding => ({
         check: "extractions",
         message: `messages ${from}–${
           to - 1

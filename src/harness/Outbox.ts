@@ -4,27 +4,27 @@
  *
  * ```text
  * append     stores the messages                                         before a trigger may fire
- * read       asks the model, and stores its answer as a plan             so a retry does not ask again
+ * extract    asks the model, and stores its answer as a plan             so a retry does not ask again
  * write      writes the plan and erases its messages                     in one batch: all of it or nothing
  * ```
  *
- * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run,
- * in which a model extracts memories from the oldest batches of a line; a line has one reading at a time. A parked batch is set aside and
- * no longer read, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process did
- * not read are read when the layer is built. Several processes may share a store; if two read the same batch, the first to write wins.
+ * A conversation is a viewer's messages of one session. A batch is the messages of one append. In an extraction run, a model extracts
+ * memories from the oldest batches of a conversation; a conversation has one run at a time. A dead letter is a batch that is set aside and
+ * no longer extracted, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process
+ * left are extracted when the layer is built. Several processes may share a store; if two extract the same batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
  *
  * ```text
- * limits     A line may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
- *            batches of its line read; if none of its line wait, those of another line of the tenant. If that fails, or
- *            takes longer than a time slice (`turn`), the append fails with `rate_limited`; it never hangs.
- * readers    A reader is a slot that runs one reading; there are 16. A free reader goes to the tenants round robin, and within
- *            a tenant to the line that has waited longest. A reading covers up to 100 messages; then its line queues again.
- * hanging    A reading that exceeds its time slice of ten seconds moves to the half of the readers that is reserved for slow
- *            readings, and may go on up to its timeout. If that half is full, tenants share it evenly, and a reading that
- *            gets no slow reader is stopped and restarted later. So readings that hang delay only one another.
- * failures   After ten failures of a line in a row, only every third request to read that line is carried out.
+ * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
+ *            batches of its conversation extracted; if none of these wait, those of another conversation of the tenant. If that
+ *            fails, or takes longer than `timeSlice`, the append fails with `rate_limited`; it never hangs.
+ * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
+ *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
+ * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
+ *            and may go on up to its timeout. If that half is full, tenants share it evenly, and a run that gets no slow slot
+ *            is stopped and restarted later. So runs that hang delay only one another.
+ * failures   After ten failures of a conversation in a row, only every third request to extract from it is carried out.
  * ```
  */
 import * as Arr from "effect/Array"
@@ -53,15 +53,15 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 export interface Status {
   /** Number of messages that wait for extraction. */
   readonly waiting: number
-  /** Number of parked batches, set aside after failures; `release` retries them. */
-  readonly parked: number
+  /** Number of dead letters: batches set aside after failures. `release` retries them. */
+  readonly deadLetters: number
   readonly failuresInARow: number
   /** Whether the messages survive the process; false if the store is volatile. */
   readonly durable: boolean
 }
 
-/** A parked batch: set aside after failures and no longer read. */
-export interface Parked {
+/** A batch that is set aside after failures and no longer extracted. */
+export interface DeadLetter {
   readonly viewer: Viewer.Viewer
   readonly session: string
   /** Sequence number, in the session, of the first message (`from`) and of the message after the last (`to`). */
@@ -92,9 +92,9 @@ export interface Service {
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Lists the parked batches (set aside after failures) of every tenant. Reads them from the store. */
-  readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
+  /** Lists the dead letters (batches set aside after failures) of every tenant. Reads them from the store. */
+  readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, MemoryError.MemoryError>
+  /** Makes the dead letters (batches set aside after failures) wait for extraction again; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -129,11 +129,11 @@ export interface ExtractionConfig {
 export interface Options extends ExtractionConfig {
   /** Largest number of waiting batches of a tenant, at least 1. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
-  /** Largest number of waiting batches of a line (one conversation), at least 1. Default 1,000. */
+  /** Largest number of waiting batches of a conversation, at least 1. Default 1,000. */
   readonly capacityPerConversation?: number | undefined
   /**
    * Largest number of extraction runs, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for runs that
-   * exceed their time slice (`turn`). Default 16.
+   * exceed their `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
   /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity as long at most. Default 10 s. */
@@ -209,7 +209,7 @@ export const make = (
         ),
       flush: Effect.withSpan(flush(outbox), "Outbox.flush"),
       status: Effect.sync(() => status(outbox)),
-      parked: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.parkedOf)),
+      deadLetters: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.deadLettersOf)),
       release: release(outbox)
     }
   })
@@ -285,8 +285,8 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
 const status = ({ log, runner, workers }: OpenOutbox): Status => {
   let waiting = 0
   for (const { state } of workers.open.values()) waiting += OutboxWorkers.waitingOf(state)
-  const parked = Array.from(log.parked.values()).reduce((sum, count) => sum + count, 0)
-  return { waiting, parked, failuresInARow: runner.failuresInARow, durable: log.store.capabilities.durable }
+  const deadLetters = Array.from(log.deadLetters.values()).reduce((sum, count) => sum + count, 0)
+  return { waiting, deadLetters, failuresInARow: runner.failuresInARow, durable: log.store.capabilities.durable }
 }
 
 const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryError.MemoryError> => {
@@ -297,7 +297,9 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
       (worker) => Effect.tap(OutboxLog.release(log, worker), (count) => count > 0 ? worker.request : Effect.void)
     )
   return OutboxWorkers.everywhere(log.store).pipe(
-    Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
+    Effect.flatMap((all) =>
+      Effect.forEach(all.filter((state) => OutboxState.deadLetters(state).length > 0), releaseOf)
+    ),
     Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
   )
 }
@@ -305,7 +307,7 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
 /** Requests extraction for every conversation in which an earlier process left messages waiting. */
 const requestAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
-    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no unread messages
+    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no waiting messages
     const request = (state: OutboxState.OutboxState) =>
       OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(

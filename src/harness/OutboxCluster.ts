@@ -5,7 +5,7 @@
  *
  * ```text
  * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
- * read       the owner reads as `Outbox` does, with the same triggers, limits and plans
+ * extract    the owner extracts as `Outbox` does, with the same triggers, limits and plans
  * a death    unacknowledged cluster messages are delivered to the next owner, whose triggers start anew with them
  * ```
  *
@@ -45,7 +45,9 @@ import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
-/** Options of an outbox in a cluster. `concurrency`, `turn`, `capacityPerTenant` and `capacityPerConversation` apply to each process. */
+/**
+ * Options of an outbox in a cluster. `concurrency`, `timeSlice`, `capacityPerTenant` and `capacityPerConversation` apply to each process.
+ */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Name of the outbox, different from those of other outboxes in the cluster; at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
@@ -79,7 +81,7 @@ export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 /**
  * Makes an outbox. If the process is a runner of the cluster, it owns a share of the conversations from now on; if it is a client, it only
  * appends. Requests extraction of messages that already wait in the store. The scope closes without waiting for extraction: other runners,
- * now or later, read the remaining messages.
+ * now or later, extract from the remaining messages.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -136,7 +138,7 @@ export const make = (
       client,
       compactedAt: 0
     }
-    let seen = { waiting: 0, parked: 0 }
+    let seen = { waiting: 0, deadLetters: 0 }
     yield* requestAll(outbox)
     return {
       append: (viewer, session, messages) =>
@@ -155,7 +157,7 @@ export const make = (
           durable: store.capabilities.durable
         }))
       ),
-      parked: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.parkedOf)),
+      deadLetters: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.deadLettersOf)),
       release: release(outbox),
       forget: (viewer, scope) =>
         Viewer.required("forget", viewer, (viewer) => forget(outbox, viewer, scope)).pipe(
@@ -264,9 +266,9 @@ const drainAgain = (
 const flush = (outbox: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { senders, store } = outbox
-    const unread = yield* waitingConversations(store)
+    const waiting = yield* waitingConversations(store)
     const results = yield* Effect.forEach(
-      unread,
+      waiting,
       ({ sessionRow, viewer }) => Effect.either(outbox.client.drain(sessionRow, viewer.tenant)),
       { concurrency: OutboxWorkers.flushing }
     )
@@ -287,7 +289,9 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
       })
     })
   return OutboxWorkers.everywhere(store).pipe(
-    Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
+    Effect.flatMap((all) =>
+      Effect.forEach(all.filter((state) => OutboxState.deadLetters(state).length > 0), releaseOf)
+    ),
     Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
   )
 }
@@ -316,7 +320,7 @@ const waitingConversations = (store: MemoryStore.Service) =>
 const countsOf = (store: MemoryStore.Service) =>
   Effect.map(OutboxWorkers.everywhere(store), (all) => ({
     waiting: all.reduce((sum, state) => sum + OutboxWorkers.waitingOf(state), 0),
-    parked: all.reduce((sum, state) => sum + OutboxState.parked(state).length, 0)
+    deadLetters: all.reduce((sum, state) => sum + OutboxState.deadLetters(state).length, 0)
   }))
 
 const forget = (

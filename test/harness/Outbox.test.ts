@@ -262,7 +262,7 @@ describe("an Outbox in which extractions fail", () => {
       yield* TestClock.adjust("1 minute")
       assert.deepStrictEqual(yield* remembered(store), ["first", "second", "third"])
       assert.strictEqual((yield* outbox.status).failuresInARow, 0)
-      assert.deepStrictEqual(yield* outbox.parked, [])
+      assert.deepStrictEqual(yield* outbox.deadLetters, [])
       yield* outbox.append(ada, "s", users("fourth"))
       yield* settled
       assert.lengthOf(yield* remembered(store), 4)
@@ -305,15 +305,15 @@ describe("an Outbox in which extractions fail", () => {
       const outbox = yield* opened(store, { extract }, everySecond)
       yield* outbox.append(ada, "s", users("poison"))
       yield* TestClock.adjust("90 seconds")
-      assert.deepStrictEqual(yield* outbox.parked, [])
+      assert.deepStrictEqual(yield* outbox.deadLetters, [])
       yield* outbox.append(ada, "s", users("a"))
       yield* outbox.append(ada, "s", users("b"))
       yield* TestClock.adjust("90 seconds")
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
-      assert.deepStrictEqual((yield* outbox.parked).map(({ from, reason, to }) => ({ from, to, reason })), [
+      assert.deepStrictEqual((yield* outbox.deadLetters).map(({ from, reason, to }) => ({ from, to, reason })), [
         { from: 0, to: 1, reason: "model: mute" }
       ])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
   it.scoped("is not blocked by an extraction that hangs: not append, other conversations, or closing", () =>
@@ -390,7 +390,7 @@ describe("an Outbox in which extractions fail", () => {
       ])
       yield* outbox.flush
       assert.deepStrictEqual(calls, [["a", "a"]])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
   it.scoped("a stored answer of the model is discarded if records it refers to have changed; a new one is written once", () =>
@@ -501,7 +501,7 @@ describe("the capacity of an Outbox", () => {
       yield* outbox.append(ada, "s", users("a"))
       yield* outbox.flush
       assert.deepStrictEqual(yield* remembered(store), ["a"])
-      assert.lengthOf(yield* outbox.parked, 3)
+      assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
   it.scoped("the limit of open conversations closes those without waiting messages, whose triggers then count turns from 0 again", () =>

@@ -149,7 +149,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
         const poison = model((contents) => isPoison && contents.includes("b") ? refused : Effect.void)
         const outbox = yield* opened(store, poison, unread)
         yield* outbox.flush
-        assert.deepStrictEqual((yield* outbox.parked).map(({ from, to }) => [from, to]), [[1, 2]])
+        assert.deepStrictEqual((yield* outbox.deadLetters).map(({ from, to }) => [from, to]), [[1, 2]])
         isPoison = false
         assert.strictEqual(yield* outbox.release, 1)
         yield* outbox.flush

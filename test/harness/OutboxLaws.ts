@@ -49,7 +49,7 @@ law(
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c"])
       assert.deepStrictEqual(yield* rows(store), [])
       const { durable } = store.capabilities
-      assert.deepStrictEqual(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0, durable })
+      assert.deepStrictEqual(yield* outbox.status, { waiting: 0, deadLetters: 0, failuresInARow: 0, durable })
     })
 )
 
@@ -294,20 +294,20 @@ law(
       assert.deepStrictEqual(calls, [["a", "poison", "b"], ["a"], ["poison"], ["b"]])
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
       const reason = "invalid_draft: never"
-      assert.deepStrictEqual(yield* outbox.parked, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+      assert.deepStrictEqual(yield* outbox.deadLetters, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
       yield* outbox.flush
       assert.lengthOf(calls, 4)
 
       const later = yield* opened(store, { extract }, { trigger: never })
-      assert.deepInclude(yield* later.status, { waiting: 0, parked: 1 })
+      assert.deepInclude(yield* later.status, { waiting: 0, deadLetters: 1 })
       isPoison = false
       assert.strictEqual(yield* later.release, 1)
       assert.strictEqual(yield* later.release, 0)
       yield* remembers(store, "a", "b", "poison")
-      assert.deepStrictEqual(yield* later.parked, [])
+      assert.deepStrictEqual(yield* later.deadLetters, [])
       yield* waitsFor(later, 0)
-      assert.strictEqual((yield* later.status).parked, 0)
+      assert.strictEqual((yield* later.status).deadLetters, 0)
     })
 )
 
@@ -319,7 +319,7 @@ law("messages whose extraction fails with a defect are parked (set aside)", (ope
     yield* outbox.append(ada, "s", users("bug"))
     yield* outbox.append(ada, "s", users("a"))
     yield* remembers(store, "a")
-    yield* until(Effect.map(outbox.parked, ([parked]) => parked?.reason === "unsupported: the extraction died"))
+    yield* until(Effect.map(outbox.deadLetters, ([parked]) => parked?.reason === "unsupported: the extraction died"))
   }))
 
 law(
@@ -362,7 +362,7 @@ law("fails to build with invalid options, and names every violation", (opened) =
         "capacityPerConversation: expected a whole number, 1 or more",
         "concurrency: expected a whole number, 2 or more",
         "openConversations: expected a whole number, 1 or more",
-        "turn: expected a finite time, 1 ms or more, such as \"10 seconds\"",
+        "timeSlice: expected a finite time, 1 ms or more, such as \"10 seconds\"",
         "timeout: expected a finite time, 1 ms or more, such as \"10 seconds\""
       ]
     })

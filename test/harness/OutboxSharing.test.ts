@@ -52,7 +52,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
         const outbox = yield* opened(store, model(), { trigger: never, about: "agent" })
         yield* outbox.flush
         assert.deepStrictEqual(yield* everything(store), [])
-        assert.lengthOf(yield* outbox.parked, 1)
+        assert.lengthOf(yield* outbox.deadLetters, 1)
       })
     )
   })

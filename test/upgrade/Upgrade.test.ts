@@ -132,14 +132,14 @@ describe("data of an earlier release", () => {
           for (let opening = 0; opening < 2; opening++) {
             yield* session((outbox) =>
               Effect.gen(function*() {
-                assert.deepInclude(yield* outbox.status, { waiting: 0, parked: parked.length })
+                assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: parked.length })
               }), [])
           }
           yield* session((outbox) =>
             Effect.gen(function*() {
               assert.strictEqual(yield* outbox.release, parked.length)
               yield* outbox.flush
-              assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+              assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
             }), parked)
           const asked = model.calls.flat().map((text) => text.slice(0, 50))
           const unplanned = [...Object.values(waiting).flat(), ...parked].filter((text) => !planned.includes(text))

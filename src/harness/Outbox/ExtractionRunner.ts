@@ -1,12 +1,12 @@
 /**
- * Turns waiting messages into memories. A reading (one extraction run) asks the model, stores its answer as a plan, and writes the plan. To
- * read a batch means to extract memories from it. `drain` repeats readings until no message of a conversation waits. A batch is the
- * messages of one append; a parked batch is set aside and no longer read. Failures are handled as follows:
+ * Turns waiting messages into memories. An extraction run asks the model, stores its answer as a plan, and writes the plan. `drain`
+ * repeats runs until no message of a conversation waits. A batch is the messages of one append; a dead letter is a batch that is set aside
+ * and no longer extracted. Failures are handled as follows:
  *
  * ```text
  * ten failures in a row of a conversation     only every third request is tried, until one succeeds
- * a permanent failure                         parks the batch; several batches are first read one by one to find it
- * a batch that failed ten times while         is parked too; until then the batch that failed least is tried first
+ * a permanent failure                         sets the batch aside; several batches are first extracted one by one to find it
+ * a batch that failed ten times while         is set aside too; until then the batch that failed least is tried first
  * others succeeded
  * ```
  *
@@ -131,7 +131,7 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
 
 /**
  * Number of failures in a row after which only every third request of a conversation is carried out. Also the number of failures of one
- * batch, while other batches succeed, after which that batch is parked.
+ * batch, while other batches succeed, after which that batch is set aside.
  */
 const maxFailures = 10
 /** Largest number of messages, and of store rows (up to 60,000 characters each), in one extraction run; a single batch may exceed both. */
@@ -167,7 +167,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
             for (const { from } of batches) worker.failures.delete(from)
           }),
         onFailure: (error) => {
-          if (!OutboxState.isChangedElsewhere(error)) return countFailure(runner, worker, batches, error)
+          if (!OutboxState.isSuperseded(error)) return countFailure(runner, worker, batches, error)
           worker.isStale = true
           return Effect.flatMap(
             OutboxLog.look(runner.log, worker),
@@ -200,9 +200,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failure of the batches. After a permanent failure, or the tenth one, batches that were read together are read one by one from
- * now on; a batch that was read alone is parked, for a tenth failure only if another extraction has succeeded since the batch's first
- * failure. Fails with the error, unless the batch is parked, or the failure is permanent and batches are to be read one by one.
+ * Counts a failure of the batches. After a permanent failure, or the tenth one, batches that were extracted together are extracted one by
+ * one from now on; a batch that was extracted alone is set aside, for a tenth failure only if another extraction has succeeded since the
+ * batch's first failure. Fails with the error, unless the batch is set aside, or the failure is permanent and batches are to be extracted
+ * one by one.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -226,12 +227,12 @@ const countFailure = (
     const [batch, ...others] = batches
     if (batch === undefined || !(isFinal || least >= maxFailures)) return yield* error
     if (others.length === 0) {
-      // another process may have finished the batch meanwhile; then `park` fails and nothing needs to be parked
-      yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isChangedElsewhere, () =>
+      // another process may have finished the batch meanwhile; then `setAside` fails and nothing needs to be set aside
+      yield* Effect.catchIf(OutboxLog.setAside(runner.log, worker, batch, error), OutboxState.isSuperseded, () =>
         Effect.void)
       worker.failures.delete(batch.from)
       if (!isFinal) {
-        runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were caused by the parked batch
+        runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were caused by this batch
       }
       return
     }
@@ -244,7 +245,7 @@ const countFailure = (
 
 /**
  * Extracts memories from the batches; writes them and erases the batches in one write. With the extractor `ingest`, passes the messages to
- * the store, and then erases the batches. Fails with `taken` if another process has extracted the batches first.
+ * the store, and then erases the batches. Fails with `superseded` if another process has extracted the batches first.
  */
 const extract = (
   runner: ExtractionRunner,
@@ -281,7 +282,7 @@ const extract = (
       ...options.options,
       scope,
       sharedWrites,
-      line: conversationNameOf(options, worker),
+      conversation: conversationNameOf(options, worker),
       sequence: entries.map(({ sequence }) => sequence),
       apply
     })
@@ -292,11 +293,11 @@ const extract = (
   })
 
 /**
- * Returns the name of a conversation from which record ids are derived. The name begins with the `line` option, if given, so that outboxes
- * with different lines never derive the same id.
+ * Returns the name of a conversation from which record ids are derived. The name begins with the `conversation` option, if given, so that
+ * outboxes with different names never derive the same id.
  */
-const conversationNameOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
-  line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
+const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
+  conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])
 
 /**
  * Writes the stored plan. If the plan does not fit the waiting messages, the allowed scopes or the records any more, deletes it and returns
@@ -324,7 +325,7 @@ const resume = (
         return true
       }
       const { left } = written
-      if (OutboxState.isChangedElsewhere(left) || (left.isRetryable && left.reason !== "conflict")) return yield* left
+      if (OutboxState.isSuperseded(left) || (left.isRetryable && left.reason !== "conflict")) return yield* left
     }
     yield* OutboxLog.dropPlan(runner.log, worker, plan)
     return false

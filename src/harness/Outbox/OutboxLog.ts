@@ -25,20 +25,20 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of this module's functions for one outbox, and the numbers of its parked batches (set aside after failures). */
+/** Dependencies of this module's functions for one outbox, and the numbers of its dead letters (batches set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
-  /** Number of parked batches of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
-  readonly parked: Map<string, number>
+  /** Number of dead letters of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
+  readonly deadLetters: Map<string, number>
   /** Called after each change of a worker's state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log; `parked` is empty until states are read. */
-export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
+/** Makes a log; `deadLetters` is empty until states are read. */
+export const make = (options: Omit<OutboxLog, "deadLetters">): OutboxLog => ({ ...options, deadLetters: new Map() })
 
 /** Returns the cached state of the conversation; if `worker.isStale`, reads it from the store first. */
 export const look = (
@@ -58,14 +58,14 @@ export const learn = (
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
-  { from, rows, to }: Omit<OutboxState.Batch, "parked">,
+  { from, rows, to }: Omit<OutboxState.Batch, "failure">,
   sessionRow: OutboxState.Row
 ): Effect.Effect<void> =>
   worker.writeLock.withPermits(1)(Effect.suspend(() => {
     const { isStale, state } = worker
     if (isStale || state.revision >= sessionRow.revision) return Effect.void
     if (state.revision + 1 < sessionRow.revision || from !== state.next) return Effect.sync(() => worker.isStale = true)
-    const batches = rows.length > 0 ? [...state.batches, { from, to, rows, parked: undefined }] : state.batches
+    const batches = rows.length > 0 ? [...state.batches, { from, to, rows, failure: undefined }] : state.batches
     return cache(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
   })).pipe(Effect.asVoid)
 
@@ -97,7 +97,7 @@ export const append = (
             ...(release && { release }),
             after: (applied) => {
               const rows = rowsOf(applied.slice(0, drafts.length))
-              return isKept ? { batches: [...state.batches, { from, to, rows, parked: undefined }] } : {}
+              return isKept ? { batches: [...state.batches, { from, to, rows, failure: undefined }] } : {}
             }
           }
         })).pipe(Effect.map(() => from))
@@ -105,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Stores a plan for the batches, replacing the plan `old`. Fails with `taken` if another process has replaced the plan or the batches. */
+/** Stores a plan for the batches, replacing the plan `old`. Fails with `superseded` if another process replaced the plan or batches. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -132,7 +132,7 @@ export const keepPlan = (
 
 /**
  * Writes the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
- * `taken` if these rows were erased or changed meanwhile.
+ * `superseded` if these rows were erased or changed meanwhile.
  */
 export const finish = (
   log: OutboxLog,
@@ -166,8 +166,8 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Parks a batch (marks it so that extraction skips it), and erases the conversation's plan, a stored answer of the model. */
-export const park = (
+/** Sets a batch aside as a dead letter, which extraction skips, and erases the conversation's plan, a stored answer of the model. */
+export const setAside = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   batch: OutboxState.Batch,
@@ -176,14 +176,14 @@ export const park = (
   Effect.asVoid(writePaced(log, worker, (state) =>
     Effect.gen(function*() {
       yield* requireUnchanged(state, [batch], state.plan)
-      const { after, mutations } = yield* setParked(log, worker, state, [batch], `${reason}: ${message}`)
+      const { after, mutations } = yield* setFailure(log, worker, state, [batch], `${reason}: ${message}`)
       return {
         mutations: [...mutations, ...OutboxState.erase(state.plan?.rows ?? [])],
         after: (applied) => ({ ...after(applied), plan: undefined })
       }
     })))
 
-/** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
+/** Makes the dead letters (batches set aside after failures) wait for extraction again; returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -194,10 +194,10 @@ export const release = (
     while (left > 0) {
       let group: Batches = []
       yield* writePaced(log, worker, (state) => {
-        const parked = OutboxState.parked(state)
-        left = Math.min(left, parked.length) // batches that are parked meanwhile are not released, so the loop ends
-        group = parked.slice(0, Math.min(left, releasedAtOnce))
-        return setParked(log, worker, state, group, undefined)
+        const deadLetters = OutboxState.deadLetters(state)
+        left = Math.min(left, deadLetters.length) // batches that are set aside meanwhile are not released, so the loop ends
+        group = deadLetters.slice(0, Math.min(left, releasedAtOnce))
+        return setFailure(log, worker, state, group, undefined)
       })
       count += group.length
       left -= group.length
@@ -288,9 +288,9 @@ const cache = (
   Effect.sync(() => {
     worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // a purge may erase the session row: never reuse numbers
     worker.isStale = false
-    const given = OutboxState.parked(state).length
-    if (given > 0) log.parked.set(worker.key, given)
-    else log.parked.delete(worker.key)
+    const count = OutboxState.deadLetters(state).length
+    if (count > 0) log.deadLetters.set(worker.key, count)
+    else log.deadLetters.delete(worker.key)
     OutboxWorker.record(log.capacity, worker, OutboxState.waiting(state).length)
     log.onSeen?.(worker)
   })
@@ -358,18 +358,16 @@ const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batch
   return state.batches.filter(({ from }) => !finished.has(from))
 }
 
-/** Fails with `taken` unless all of these batches still wait unchanged and the stored plan is this plan. */
+/** Fails with `superseded` unless all of these batches still wait unchanged and the stored plan is this plan. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,
   plan: OutboxState.Plan | undefined
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan)
-    ? Effect.void
-    : OutboxState.changedElsewhere
+  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded
 
-/** Parks the batches for the reason `why`; without a reason, makes them wait for extraction again. */
-const setParked = (
+/** Sets the batches aside for the reason `why`; without a reason, makes them wait for extraction again. */
+const setFailure = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState,
@@ -377,14 +375,14 @@ const setParked = (
   why: string | undefined
 ): Effect.Effect<Write, MemoryError.MemoryError> =>
   Effect.map(OutboxState.records(log.store, worker.viewer.tenant, batches), (records) => ({
-    mutations: records.map((record) => OutboxState.parking(record, why)),
+    mutations: records.map((record) => OutboxState.failureUpdate(record, why)),
     after: (applied) => {
       const rows = new Map(rowsOf(applied).map((row) => [row.id, row]))
       const changed = new Set(batches.map(({ from }) => from))
       return {
         batches: state.batches.map((batch) =>
           changed.has(batch.from)
-            ? { ...batch, rows: batch.rows.map((row) => rows.get(row.id) ?? row), parked: why }
+            ? { ...batch, rows: batch.rows.map((row) => rows.get(row.id) ?? row), failure: why }
             : batch
         )
       }

@@ -1,7 +1,6 @@
 /**
- * Divides two resources among the conversations of an outbox. The first is slots for extraction runs (which this module's names call
- * readings): a run that hangs must delay no other tenant. The second is time of the event loop: an outbox must not block the process's
- * other tasks.
+ * Divides two resources among the conversations of an outbox. The first is slots for extraction runs: a run that hangs must delay no other
+ * tenant. The second is time of the event loop: an outbox must not block the process's other tasks.
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
@@ -68,12 +67,12 @@ interface ScheduledRun {
 }
 
 /** Makes the scheduler of one outbox, with all slots free. */
-export const make = ({ concurrency, timeSlice: length }: Options): OutboxScheduler => {
-  const promptReaders = Math.ceil(concurrency / 2)
+export const make = ({ concurrency, timeSlice }: Options): OutboxScheduler => {
+  const promptSlots = Math.ceil(concurrency / 2)
   return {
-    promptSlots: promptReaders,
-    slowSlots: concurrency - promptReaders,
-    timeSlice: length,
+    promptSlots,
+    slowSlots: concurrency - promptSlots,
+    timeSlice,
     queues: { prompt: new Map(), slow: new Map() },
     queued: 0,
     running: { prompt: new Set(), slow: new Set() },
@@ -81,7 +80,7 @@ export const make = ({ concurrency, timeSlice: length }: Options): OutboxSchedul
   }
 }
 
-/** Runs `reading` once a slot is free for it. If it is stopped in favour of others, queues it again and runs it from the start. */
+/** Runs `extraction` once a slot is free for it. If it is stopped in favour of others, queues it again and runs it from the start. */
 export const schedule = <A, E>(
   scheduler: OutboxScheduler,
   conversation: ScheduledConversation,
@@ -92,7 +91,7 @@ export const schedule = <A, E>(
     Option.match({ onNone: () => schedule(scheduler, conversation, extraction), onSome: Effect.succeed })
   )
 
-/** Waits for a slot and runs `reading` once; returns `None` if it was stopped in favour of others. */
+/** Waits for a slot and runs `extraction` once; returns `None` if it was stopped in favour of others. */
 const runOnce = <A, E>(
   scheduler: OutboxScheduler,
   conversation: ScheduledConversation,
@@ -203,9 +202,9 @@ const dispatchSlow = (scheduler: OutboxScheduler): void => {
 }
 
 const dispatchPrompt = (scheduler: OutboxScheduler): void => {
-  const { overdue, promptSlots: promptReaders, queues, running } = scheduler
+  const { overdue, promptSlots, queues, running } = scheduler
   while (scheduler.queued > 0) {
-    if (running.prompt.size < promptReaders) {
+    if (running.prompt.size < promptSlots) {
       for (const [run] of queues.prompt.values()) {
         if (run) begin(scheduler, run)
         break

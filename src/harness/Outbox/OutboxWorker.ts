@@ -1,5 +1,5 @@
 /**
- * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs (readings) over waiting
+ * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs over waiting
  * batches until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
  * many batches may wait. A worker can be closed at any time: its state is a cache of rows in the store.
  */

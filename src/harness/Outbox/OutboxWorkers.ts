@@ -16,7 +16,7 @@ import type { Message } from "../../domain/Message.ts"
 import * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "../ExtractionTrigger.ts"
-import type { ExtractionConfig, Options as OutboxOptions, Parked } from "../Outbox.ts"
+import type { DeadLetter, ExtractionConfig, Options as OutboxOptions } from "../Outbox.ts"
 import * as ExtractionRunner from "./ExtractionRunner.ts"
 import * as OutboxLog from "./OutboxLog.ts"
 import * as OutboxState from "./OutboxState.ts"
@@ -88,7 +88,9 @@ export const using = <A, E>(
     return updateIdle(workers, worker)
   })
 
-/** Updates whether the worker is idle; then, while more than `openConversations` workers are open, closes those that have been idle longest. */
+/**
+ * Updates whether the worker is idle; then, while more than `openConversations` workers are open, closes those that have been idle longest.
+ */
 export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { idle, isIdle = OutboxWorker.isIdle, open, openConversations: openConversations = 1_000 } = workers
@@ -159,10 +161,16 @@ export const hasWaiting = (state: OutboxState.OutboxState): boolean =>
 export const waitingOf = (state: OutboxState.OutboxState): number =>
   OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
 
-/** Lists the parked batches of a conversation: those set aside after failures. */
-export const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
+/** Lists the dead letters of a conversation: batches set aside after failures. */
+export const deadLettersOf = (state: OutboxState.OutboxState): ReadonlyArray<DeadLetter> => {
   const { session, viewer } = state
-  return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
+  return OutboxState.deadLetters(state).map(({ from, failure: reason = "", to }) => ({
+    viewer,
+    session,
+    from,
+    to,
+    reason
+  }))
 }
 
 /**

@@ -1,12 +1,12 @@
 /**
  * A conversation as an entity of the cluster: the cluster messages that it receives, and how its owner (the cluster runner that hosts it)
- * handles them. To read a batch means to extract memories from it.
+ * handles them.
  *
  * ```text
- * appended   a batch was appended           acknowledged when the batch is read, parked or erased
+ * appended   a batch was appended           acknowledged when the batch is extracted, set aside or erased
  * signal     the session ended, or waiting  acknowledged when all batches that waited then are
- *            messages must be read
- * drain      read all waiting messages now  replied to when they are read, or with the reason of the failure
+ *            messages are to be extracted
+ * drain      extract all of them now        replied to when they are, or with the reason of the failure
  * ```
  *
  * All of them are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. They contain a tenant,
@@ -302,7 +302,7 @@ const announce = (
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
       OutboxState.entries(log.store, worker.viewer.tenant, [batch]),
-      OutboxState.isChangedElsewhere,
+      OutboxState.isSuperseded,
       () => Effect.succeed([])
     )
     const wait = waitOf(waits, worker, from)

@@ -271,41 +271,35 @@ const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : said === 0 ? 1 : said
 
 /**
- * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session, `line` and
- * number, so a repeated message has the same id, and is not written again. `metadata` contains the role of the speaker.
+ * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session,
+ * `conversation` and number, so a repeated message has the same id, and is not written again. `metadata` contains the role of the speaker.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
   scope: MemoryScope.MemoryScope,
-  { kind = "episodic", line, sequence, session, ttl }: Pick<Options, "kind" | "line" | "sequence" | "session" | "ttl">,
+  { conversation, kind = "episodic", sequence, session, ttl }: Options,
   now: number
 ): ReadonlyArray<MemoryMutation> =>
   messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
     const body = textOf(message)
     if (body === "") return []
     const { actorId, at, id: reference, role } = message
-    const place = sequenceOf(sequence, i)
+    const position = sequenceOf(sequence, i)
+    const key = [MemoryScope.key(scope), session ?? "", position, ...conversation === undefined ? [] : [conversation]]
     const life = lifeOf(ttl)
     return [{
       _tag: "Put",
       draft: {
-        ...(place !== undefined &&
-          {
-            id: stableId(
-              `turn:${
-                JSON.stringify([MemoryScope.key(scope), session ?? "", place, ...line === undefined ? [] : [line]])
-              }`
-            )
-          }),
+        ...(position !== undefined && { id: stableId(`turn:${JSON.stringify(key)}`) }),
         scope,
         kind,
         body,
         metadata: { [Extraction.turnMark]: role, ...(actorId !== undefined && { actorId }) },
         validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
         ...(life > 0 && { expiresAt: now + life }),
-        source: { reference, session, actor: speakerOf(message), sequence: place }
+        source: { reference, session, actor: speakerOf(message), sequence: position }
       },
-      ...(place !== undefined && { ifRevision: 0 })
+      ...(position !== undefined && { ifRevision: 0 })
     }]
   })
 

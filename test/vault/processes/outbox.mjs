@@ -35,7 +35,7 @@ await run(root, (store) =>
       capacityPerConversation: 5,
       capacityPerTenant: 20,
       // long timeouts, so that no append or flush fails on a busy machine
-      turn: "5 minutes",
+      timeSlice: "5 minutes",
       flushTimeout: "5 minutes",
       options: {
         kind: "episodic",

@@ -46,7 +46,7 @@ const alive = (turns) =>
       openConversations: users / 2,
       retry: Schedule.spaced("10 millis"),
       timeout: "200 millis",
-      turn: "5 millis",
+      timeSlice: "5 millis",
       flushTimeout: "1 millis"
     }, { applied: () => Effect.void, degraded: () => () => Effect.void })
     yield* misbehave(outbox)
