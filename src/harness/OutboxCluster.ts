@@ -128,7 +128,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isExtracting: isReading, references }) => references === 0 && !isReading // the owner, not this process, extracts from waiting messages
+      isIdle: ({ isExtracting, references }) => references === 0 && !isExtracting // the owner extracts from waiting messages
     })
     const outbox: OpenCluster = {
       options,

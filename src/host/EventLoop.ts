@@ -2,8 +2,8 @@
  * Splits long synchronous work into steps, with pauses in which the event loop runs. No step should block the loop for more than
  * 50 ms.
  *
- * A pause is a turn of the event loop, in which timers and sockets run. `Effect.yieldNow` would let other fibers run only, since fibers
- * resume in microtasks.
+ * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` would let other fibers run
+ * only, since fibers resume in microtasks.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -17,9 +17,9 @@ import { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
- * Pauses for one turn of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one. `sleep(0)` would
- * take a millisecond, and would not always let sockets run: if several fibers pause by timers, another timer is due whenever a step ends,
- * and the loop runs one timer after the other.
+ * Pauses until the next iteration of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one.
+ * `sleep(0)` would take a millisecond, and would not always let sockets run: if several fibers pause by timers, another timer is due
+ * whenever a step ends, and the loop runs one timer after the other.
  */
 export const pause: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
@@ -32,17 +32,17 @@ const immediate = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
-/** The work that may be done in one turn of the event loop. Needs `setImmediate`. */
+/** The work that may be done in one iteration of the event loop. Needs `setImmediate`. */
 export interface IterationBudget {
-  /** Counts work that was done in this turn. */
+  /** Counts work that was done in this iteration. */
   readonly spend: (work: number) => void
-  /** Whether `most` work was done in this turn, or 4 ms have passed since the clock was first given in this turn. */
+  /** Whether `most` work was done in this iteration, or 4 ms have passed since the clock was first given in it. */
   readonly isSpent: (clock?: Clock.Clock) => boolean
-  /** Begins anew, as each turn does. */
+  /** Begins anew, as each iteration does. */
   readonly renew: () => void
 }
 
-/** Makes a budget of work, and of time, for each turn of the event loop. */
+/** Makes a budget of work, and of time, for each iteration of the event loop. */
 export const makeIterationBudget = (most: number): IterationBudget => {
   let done = 0
   let isDue: IsDue | undefined
@@ -160,7 +160,7 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 }
 
 /**
- * Calls a function with each value. Pauses for a turn of the event loop after every `stretch` units of work, earlier if they take long, and
+ * Calls a function with each value. Pauses after every `stretch` units of work, earlier if they take long, and
  * at the end if more than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads one
  * value ahead of each pause: if `values` is a Map that changes in the pause, `call` still gets that value.
  */

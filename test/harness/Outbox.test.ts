@@ -298,7 +298,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("an Outbox parks (no longer extracts) messages that fail ten times while others succeed, but not if no others wait", () =>
+  it.scoped("an Outbox sets aside as dead letters the messages that fail ten times while others succeed, but not if no others wait", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -442,12 +442,12 @@ describe("the capacity of an Outbox", () => {
         assert.deepStrictEqual(limited(error), { reason: "rate_limited", detail: { retryAfter } })
       }
       assert.lengthOf(calls, 3)
-      yield* outbox.append(ada, "t", users("another line has room"))
+      yield* outbox.append(ada, "t", users("another conversation has room"))
       isDown = false
       yield* TestClock.adjust("4 seconds")
       yield* outbox.append(ada, "s", users("b"))
       yield* outbox.flush
-      assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
   it.scoped("an append to a full conversation fails with rate_limited after one time slice (`turn`) if the extraction hangs", () =>
@@ -482,7 +482,7 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
-  it.scoped("capacity is freed by messages that are parked (set aside as failed), refused or purged", () =>
+  it.scoped("capacity is freed by messages that become dead letters, are refused or purged", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let refuse = false

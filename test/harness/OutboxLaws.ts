@@ -23,7 +23,7 @@ const laws: Array<Law> = []
 const law = (title: string, check: Law["check"]): void => void laws.push({ title, check })
 const theStore = MemoryStore.MemoryStore
 
-/** Waits until the condition holds, turn by turn of the event loop; the test's own timeout ends it. */
+/** Waits until the condition holds, one iteration of the event loop after the other; the test's own timeout ends it. */
 const until = <E>(condition: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
   Effect.asVoid(Effect.repeat(Effect.zipRight(settled, condition), { until: (holds) => holds }))
 
@@ -280,7 +280,7 @@ law(
 )
 
 law(
-  "messages that can never be extracted are parked (set aside) with the reason, others are extracted, and parked ones can be released",
+  "messages that can never be extracted become dead letters with the reason, others are extracted, and dead letters can be released",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -311,7 +311,7 @@ law(
     })
 )
 
-law("messages whose extraction fails with a defect are parked (set aside)", (opened) =>
+law("messages whose extraction fails with a defect become dead letters", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
@@ -319,7 +319,7 @@ law("messages whose extraction fails with a defect are parked (set aside)", (ope
     yield* outbox.append(ada, "s", users("bug"))
     yield* outbox.append(ada, "s", users("a"))
     yield* remembers(store, "a")
-    yield* until(Effect.map(outbox.deadLetters, ([parked]) => parked?.reason === "unsupported: the extraction died"))
+    yield* until(Effect.map(outbox.deadLetters, ([letter]) => letter?.reason === "unsupported: the extraction died"))
   }))
 
 law(
@@ -395,12 +395,12 @@ law(
       const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       assert.strictEqual((yield* Effect.flip(outbox.append(ada, "s", users("refused")))).reason, "rate_limited")
-      yield* outbox.append(ada, "t", users("another line has room"))
+      yield* outbox.append(ada, "t", users("another conversation has room"))
       isDown = false
       yield* outbox.flush
       yield* outbox.append(ada, "s", users("b"))
       yield* outbox.flush
-      assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     })
 )
 

@@ -7,7 +7,7 @@ import * as OutboxScheduler from "../../src/harness/Outbox/OutboxScheduler.ts"
 /** Waits until every fiber has gone as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 300)
 
-/** Makes a scheduler with readings of a given length, and records which began, in order, and which ended. */
+/** Makes a scheduler with extraction runs of a given length, and records which began, in order, and which ended. */
 const world = (concurrency: number) => {
   const turns = OutboxScheduler.make({ concurrency, timeSlice: "10 seconds" })
   const began: Array<string> = []

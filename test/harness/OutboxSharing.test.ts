@@ -45,7 +45,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "a waiting plan is never written if the viewer may no longer write any scope, and its messages are parked (set aside)",
+      "a waiting plan is never written if the viewer may no longer write any scope, and its messages become dead letters",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })

@@ -124,7 +124,7 @@ export const refused = MemoryError.make("invalid_draft", {
 })
 export const mute = MemoryError.make("model", { op: "test", message: "mute" })
 
-/** Waits until every fiber has run as far as it can, also those that wait for a turn of the event loop. */
+/** Waits until every fiber has run as far as it can, also those that wait for an iteration of the event loop. */
 export const settled = Effect.repeatN(Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99), nextIteration), 2).pipe(
   Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99))
 )

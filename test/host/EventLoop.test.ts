@@ -9,8 +9,8 @@ import { atOnce, type Steps } from "../../src/host/EventLoop.ts"
 import * as EventLoop from "../../src/host/EventLoop.ts"
 import { waitsOf } from "../waits.ts"
 
-describe("EventLoop.inTurn", () => {
-  it.live("long steps of concurrent fibers run one after another, each in its own turn of the event loop", () =>
+describe("EventLoop.serialSteps", () => {
+  it.live("long steps of concurrent fibers run one after another, each in its own iteration of the event loop", () =>
     Effect.gen(function*() {
       let turn = 0
       let isOver = false
@@ -19,10 +19,10 @@ describe("EventLoop.inTurn", () => {
         if (!isOver) setImmediate(count)
       }
       setImmediate(count)
-      const inTurn = yield* EventLoop.serialSteps
+      const step = yield* EventLoop.serialSteps
       const turns = yield* Effect.forEach(
         Array.from({ length: 8 }, (_, n) => n),
-        (n) => inTurn(() => [n, turn] as const, () => 20_000),
+        (n) => step(() => [n, turn] as const, () => 20_000),
         { concurrency: "unbounded" }
       )
       isOver = true

@@ -106,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the messages in an outbox of an earlier release are extracted once, and each parked message once released",
+    "the messages in an outbox of an earlier release are extracted once, and each message of a dead letter once released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {

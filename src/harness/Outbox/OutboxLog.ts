@@ -76,11 +76,11 @@ export const observeAppend = (
 export const append = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
-  said: ReadonlyArray<Message>,
-  meant: (message: Message) => boolean
+  given: ReadonlyArray<Message>,
+  isSelected: (message: Message) => boolean
 ): Effect.Effect<number, MemoryError.MemoryError> => {
-  const messages = said.map(sanitize)
-  const isMeant = messages.map(meant)
+  const messages = given.map(sanitize)
+  const isMeant = messages.map(isSelected)
   const isKept = isMeant.includes(true)
   const written = (release?: OutboxWorker.Reservation) =>
     Effect.suspend(() => {

@@ -148,14 +148,14 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
     const { leftOut: characters, turns: shown } = customExtract
       ? { leftOut: 0, turns }
       : Extraction.fitConversation(turns)
-    const said = customExtract
+    const extracted = customExtract
       ? yield* Extraction.extracted(yield* customExtract(turns), maxFacts, paced)
       : {
         facts: yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced),
         leftOut: 0
       }
-    const { facts, leftOut } = Extraction.firstFacts(said.facts, maxFacts)
-    return { facts, leftOut: { facts: said.leftOut + leftOut, characters } }
+    const { facts, leftOut } = Extraction.firstFacts(extracted.facts, maxFacts)
+    return { facts, leftOut: { facts: extracted.leftOut + leftOut, characters } }
   })
 
 /**
@@ -185,13 +185,13 @@ const reconcile = (
     })
     const found = yield* RelatedMemories.find(store, viewer, { scope, queries, topK, trust, typed, paced, now })
     const existing = found.records
-    const said = Completion.isNone(services.completion) ? facts.map(Reconciliation.added) : yield* asked(
+    const all = Completion.isNone(services.completion) ? facts.map(Reconciliation.added) : yield* asked(
       services,
       Reconciliation.buildDecisionPrompt(facts, existing),
       (answer) => Reconciliation.readDecision(answer, existing.length),
       paced
     )
-    const { kept: decisions, leftOut } = Extraction.firstDecisions(said, maxFacts)
+    const { kept: decisions, leftOut } = Extraction.firstDecisions(all, maxFacts)
     const wordsOf = yield* cut([
       ...facts.map(({ text }) => text),
       ...existing.map(embeddingText),
@@ -207,14 +207,14 @@ const reconcile = (
       now: yield* Clock.currentTimeMillis,
       supersede,
       ttl: lifeOf(ttl),
-      said: found.said,
+      repeated: found.repeated,
       source: { session, sequence: sequenceOf(sequence, 0) }
     })
     const derived = planned.map(withDerivedId(kinds))
     const isNews = yield* areNew(store, viewer, derived, now)
     const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
-    if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
+    if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.repeated])
     return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
   })
 
@@ -229,9 +229,9 @@ const asked = <A>(
     yield* paced(prompt.user.length)
     const answer = yield* completion.complete(prompt)
     yield* paced(answer.length)
-    const said = yield* read(answer)
+    const parsed = yield* read(answer)
     yield* paced(answer.length)
-    return said
+    return parsed
   })
 
 /** Returns the scope to write. Fails with `invalid_scope` if it is not a valid scope, or if the viewer may not write it. */
@@ -267,8 +267,8 @@ const turnsToRead = (
   )
 
 /** Returns the trust of the least trusted message: 3 for a tool's message, 1 for any other; or `said` if that is less trusted. */
-const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
-  turns.some(isTool) ? 3 : said === 0 ? 1 : said
+const trustOf = (turns: ReadonlyArray<Message>, stated: Trust = 1): Trust =>
+  turns.some(isTool) ? 3 : stated === 0 ? 1 : stated
 
 /**
  * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session,
@@ -344,11 +344,11 @@ const areNew = (
       mutation._tag === "Put" && (mutation.draft.validAt ?? now) > now ? mutation.draft.id ?? [] : []
     )
     if (ids.length === 0) return mutations.map(() => true)
-    const said = new Map((yield* store.get(viewer, ids)).flatMap(Option.toArray).map((record) => [record.id, record]))
+    const byId = new Map((yield* store.get(viewer, ids)).flatMap(Option.toArray).map((record) => [record.id, record]))
     return mutations.map((mutation) => {
       if (mutation._tag !== "Put") return true
       const { body, id, validAt = 0 } = mutation.draft
-      const record = id && said.get(id)
+      const record = id && byId.get(id)
       return !record || record.invalidAt !== undefined || record.validAt > validAt ||
         collapseSpace(record.body) !== collapseSpace(body)
     })

@@ -148,7 +148,7 @@ export const parse = (
   const isInOurForm = Layout.isLibraryText(matter)
   const ours = isInOurForm ? strict(context, path, matter, body, mtime, previous?.record.id) : undefined
   if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours
-  const past = previous && isInOurForm ? ForeignNote.saidAll(previous) : previous
+  const past = previous && isInOurForm ? ForeignNote.withAllProperties(previous) : previous
   return Either.flatMap(
     ForeignNote.read(context.kinds, path, [matter, body], mtime, past),
     (note) =>

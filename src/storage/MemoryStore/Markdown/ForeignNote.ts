@@ -39,7 +39,7 @@ export interface Previous {
  * Returns the previous version of a text that the library wrote. Such a text has a property for every field, so each property that is
  * missing now was removed.
  */
-export const saidAll = ({ record }: Previous): Previous => ({
+export const withAllProperties = ({ record }: Previous): Previous => ({
   record,
   properties: [...fieldNames, ...Object.keys(record.metadata)]
 })

@@ -117,12 +117,12 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     const entries = head.value.entries.map(partOf)
     const locations = head.value.history?.places.map(partOf) ?? []
     const indexes = head.value.indexes.map(([length, of]) => ({ part: next(length), of }))
-    const inTurn = yield* EventLoop.serialSteps
+    const step = yield* EventLoop.serialSteps
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* SnapshotPart.decompress(part, whole)
-          return yield* inTurn(() => entriesOf(bytes, head.value.version), () => whole / bytesPerUnit)
+          return yield* step(() => entriesOf(bytes, head.value.version), () => whole / bytesPerUnit)
         }), { concurrency }),
       locations: Effect.forEach(locations, ({ part, whole }) =>
         Effect.gen(function*() {
@@ -130,7 +130,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
           // the signature shows that we wrote it, so it has this type
           const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<SnapshotPart.Tuple>).map(SnapshotPart.fromTuple)
-          return yield* inTurn(placesOf, () => whole / bytesPerUnit)
+          return yield* step(placesOf, () => whole / bytesPerUnit)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
         Effect.map(
