@@ -52,7 +52,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   failuresInARow: number
   /** Number of requests since the conversation failed ten times in a row; only every third one is carried out. */
   requests: number
-  /** Whether a caller of `readNow` waits for the next attempt. */
+  /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
   /** Time of the next retry, epoch milliseconds; `undefined` if none is scheduled. */
   retryAt: number | undefined
@@ -396,5 +396,5 @@ const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker
 const candidates = 64
 
 /** Rates how unlikely it is that an extraction from the conversation succeeds soon: 0 (likely) to 3. */
-const difficulty = ({ failuresInARow, isExtracting: isReading, isSlow }: OutboxWorker): number =>
-  failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0
+const difficulty = ({ failuresInARow, isExtracting, isSlow }: OutboxWorker): number =>
+  failuresInARow > 0 ? 3 : isSlow ? 2 : isExtracting ? 1 : 0
