@@ -176,9 +176,9 @@ export const make = (
       concurrency = 16,
       flushTimeout = "30 seconds",
       timeout = "2 minutes",
-      timeSlice: timeSlice = "10 seconds"
+      timeSlice = "10 seconds"
     } = options
-    const { capacityPerConversation: capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
+    const { capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
     const onCount = yield* OutboxWorkers.counted
     const capacity = OutboxWorker.capacity({ capacityPerConversation, capacityPerTenant, patience: timeSlice, onCount })
     const redaction = yield* Redaction.over(store)

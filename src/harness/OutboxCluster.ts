@@ -98,9 +98,9 @@ export const make = (
       retry,
       timeout = "2 minutes",
       trigger,
-      timeSlice: timeSlice = "10 seconds"
+      timeSlice = "10 seconds"
     } = options
-    const { capacityPerConversation: capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
+    const { capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
     const limiter = OutboxScheduler.makeStepLimiter()
     const redaction = yield* Redaction.over(store)
     const unlimited = OutboxWorker.capacity({

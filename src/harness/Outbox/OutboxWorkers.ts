@@ -93,7 +93,7 @@ export const using = <A, E>(
  */
 export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { idle, isIdle = OutboxWorker.isIdle, open, openConversations: openConversations = 1_000 } = workers
+    const { idle, isIdle = OutboxWorker.isIdle, open, openConversations = 1_000 } = workers
     idle.delete(worker)
     if (isIdle(worker) && open.get(worker.key) === worker) idle.add(worker)
     const closing: Array<OutboxWorker.OutboxWorker> = []
