@@ -110,7 +110,7 @@ const program = Effect.gen(function*() {
     refuses = true
     yield* fill(outbox, 1, perLine)
     yield* measured("park", `a line of ${perLine}`, outbox.flush)
-    yield* measured("parked", `${perLine} parked`, outbox.parked)
+    yield* measured("parked", `${perLine} parked`, outbox.deadLetters)
     refuses = false
     yield* measured("release", `${perLine} parked`, outbox.release)
     yield* outbox.flush

@@ -24,4 +24,4 @@
  * ```
  */
 export { layer, Outbox } from "./harness/Outbox.ts"
-export type { ExtractionConfig, Options, Parked, Service, Status } from "./harness/Outbox.ts"
+export type { DeadLetter, ExtractionConfig, Options, Service, Status } from "./harness/Outbox.ts"

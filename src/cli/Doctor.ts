@@ -171,13 +171,13 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
       }
       ids.add(id)
     }
-    const take = (rows: Chunk.Chunk<Stored>) =>
+    const checkRows = (rows: Chunk.Chunk<Stored>) =>
       Effect.suspend(() => {
         for (const { forgotten, record } of rows) if (!forgotten && !isInternal(record.scope)) takeRecord(record)
         count += rows.length
         return onProgress?.(before + count) ?? Effect.void
       })
-    yield* Stream.runForEachChunk(Rows.of(store, tenant), take).pipe(
+    yield* Stream.runForEachChunk(Rows.of(store, tenant), checkRows).pipe(
       MemoryError.catchReason("corrupt", ({ detail, message }) =>
         Effect.sync(() => {
           damage.push({
@@ -267,7 +267,7 @@ const extractionsOf = (store: Service, tenant: string): Io<ReadonlyArray<Finding
   Effect.map(
     OutboxState.all(store, tenant),
     (all) =>
-      all.flatMap(OutboxWorkers.parkedOf).map(({ from, reason, session, to }): Finding => ({
+      all.flatMap(OutboxWorkers.deadLettersOf).map(({ from, reason, session, to }): Finding => ({
         check: "extractions",
         message: `messages ${from}–${
           to - 1

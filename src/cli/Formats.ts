@@ -93,7 +93,7 @@ const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
     })`
   )
 
-const told = ({ messages, records, revisions, threads, tombstones }: Counts): string =>
+const summaryOf = ({ messages, records, revisions, threads, tombstones }: Counts): string =>
   `${counted(records, "record")} (${number(tombstones)} forgotten) with ${counted(revisions, "revision")}, ${
     counted(messages, "message")
   } of ${counted(threads, "thread")}`
@@ -123,14 +123,14 @@ const readJsonl = ({ path, shared }: Reading): Run =>
     const { bytes, size } = yield* bytesOf(path)
     const store = yield* open(shared, { create: true })
     const progress = yield* Progress.make("bytes", size)
-    let taken = 0
+    let bytesRead = 0
     let last = 0
-    const counting = Stream.tap(bytes, ({ length }) => Effect.sync(() => void (taken += length)))
+    const counting = Stream.tap(bytes, ({ length }) => Effect.sync(() => void (bytesRead += length)))
     const report = yield* MemoryJsonl.read(store, counting, {
       ...tenantsOf(shared),
       onProgress: ({ records }) => {
         last = records
-        return progress.at(taken, "reading")
+        return progress.at(bytesRead, "reading")
       }
     }).pipe(
       Effect.ensuring(progress.end),
@@ -138,7 +138,7 @@ const readJsonl = ({ path, shared }: Reading): Run =>
     )
     yield* print(shared, Restored, report, (report) =>
       [
-        `${told(report)}: ${number(report.written)} written`,
+        `${summaryOf(report)}: ${number(report.written)} written`,
         ...(report.complete ? [] : ["the file has no last line: its end may be missing"]),
         ...lines(report.skipped)
       ].join("\n"))
@@ -171,13 +171,13 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
     })
     if (path === undefined || path === "-") {
       yield* Stream.runForEach(text, screen.out).pipe(Effect.ensuring(progress.end))
-      return yield* screen.err(`${told(last)}\n`)
+      return yield* screen.err(`${summaryOf(last)}\n`)
     }
     yield* writeFile(path, Stream.encodeText(text)).pipe(
       Effect.ensuring(progress.end),
       tellsStop(() => `after ${counted(last.records, "record")}. The same command begins again`)
     )
-    yield* print(shared, Exported, { ...last }, told)
+    yield* print(shared, Exported, { ...last }, summaryOf)
   })
 
 /**
@@ -281,22 +281,24 @@ const filesOf = (root: string) =>
     const files: Array<File> = []
     const left: Array<Item> = []
     const skip = (reason: string, place: string) => void left.push({ _tag: "Skip", reason, place })
-    const take = (place: string, folders: Array<string>) =>
+    const visit = (relative: string, folders: Array<string>) =>
       Effect.gen(function*() {
-        const at = path.join(base, place)
+        const at = path.join(base, relative)
         const real = yield* fs.realPath(at)
         const { type } = yield* fs.stat(at)
-        if (real !== at && type === "Directory") return skip("a link to a folder", place)
-        if (real !== at && !real.startsWith(path.join(base, path.sep))) return skip("a link out of the folder", place)
-        if (type === "Directory") folders.push(place)
-        else if (type !== "File") skip("neither a file nor a folder", place)
-        else files.push({ path: place, text: /\.md$/i.test(place) ? yield* fs.readFileString(at) : "" })
-      }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", place))))
+        if (real !== at && type === "Directory") return skip("a link to a folder", relative)
+        if (real !== at && !real.startsWith(path.join(base, path.sep))) {
+          return skip("a link out of the folder", relative)
+        }
+        if (type === "Directory") folders.push(relative)
+        else if (type !== "File") skip("neither a file nor a folder", relative)
+        else files.push({ path: relative, text: /\.md$/i.test(relative) ? yield* fs.readFileString(at) : "" })
+      }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", relative))))
     const folders = [""]
     for (const folder of folders) { // grows as folders are found
       const listed = yield* Effect.either(fs.readDirectory(path.join(base, folder)))
       if (Either.isRight(listed)) {
-        for (const name of listed.right) yield* take(folder === "" ? name : `${folder}/${name}`, folders)
+        for (const name of listed.right) yield* visit(folder === "" ? name : `${folder}/${name}`, folders)
       } else if (folder === "") return yield* unreadable(root)
       else skip("a folder that cannot be read", folder)
     }
@@ -336,7 +338,7 @@ const readVault = ({ path, shared }: Reading): Run =>
       skipped: [],
       complete: verified
     }
-    yield* print(shared, Restored, report, (report) => `${told(report)}: ${number(report.written)} written`)
+    yield* print(shared, Restored, report, (report) => `${summaryOf(report)}: ${number(report.written)} written`)
     if (!verified) return yield* CommandError.make("found", `the folder and the store differ in ${number(differing)}`)
   })
 

@@ -131,13 +131,13 @@ const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: st
 
 /** Returns the help page of a command. */
 export const page = ({ args, description, examples, name, options, summary }: Command, screen: Screen): string => {
-  const own = flagsOf(options)
+  const flags = flagsOf(options)
   const arguments_ = argumentsOf(args)
   const width = widthOf(screen)
   const synopsis = [
     `effect-memory ${name}`,
     ...arguments_.map(([term]) => term),
-    ...own.map((flag) => `[${flag.names.at(-1)}${flag.value === undefined ? "" : ` ${flag.value}`}]`),
+    ...flags.map((flag) => `[${flag.names.at(-1)}${flag.value === undefined ? "" : ` ${flag.value}`}]`),
     "[--store STORE] [--user ID] [--json]"
   ].join(" ")
   return layout(screen, [

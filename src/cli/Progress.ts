@@ -43,7 +43,7 @@ export const make = (noun: string, total?: number): Effect.Effect<Progress, neve
           part = doing
         }
         if (now >= turned + stretch) {
-          yield* EventLoop.turn
+          yield* EventLoop.pause
           turned = yield* Clock.currentTimeMillis
         }
         if (!screen.isErrorTerminal || now < last + pause) return

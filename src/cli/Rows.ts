@@ -20,7 +20,7 @@ const page = 1_000
  */
 export const of = (store: Service, tenant: string): Stream.Stream<Stored, MemoryError> =>
   Stream.unwrap(Effect.map(sideOf(store), (side) => rowsOf(side, tenant, page))).pipe(
-    Stream.mapChunksEffect((rows) => Effect.as(EventLoop.turn, rows))
+    Stream.mapChunksEffect((rows) => Effect.as(EventLoop.pause, rows))
   )
 
 /** Returns the named tenants or, if none are named, all tenants of the store. */

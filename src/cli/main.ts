@@ -45,12 +45,12 @@ const input = (longest: number) =>
   Effect.suspend(() => {
     const chunks: Array<Uint8Array> = []
     let length = 0
-    const take = (chunk: Uint8Array) => {
+    const addChunk = (chunk: Uint8Array) => {
       chunks.push(chunk)
       length += chunk.length
       return length > longest ? Effect.fail("too long" as const) : Effect.void
     }
-    return Effect.map(Stream.runForEach(inputBytes, take), () => Buffer.concat(chunks).toString("utf8"))
+    return Effect.map(Stream.runForEach(inputBytes, addChunk), () => Buffer.concat(chunks).toString("utf8"))
   })
 
 const isColoured = process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb"

@@ -112,12 +112,12 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
  * topic, it is the first that has a word other than those like "ok"; `undefined` if none has.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
-  const said = (role: Message["role"]) =>
+  const textsOf = (role: Message["role"]) =>
     turn.filter((message) => message.role === role && message.tool !== true)
       .map((message) => PromptBlock.strip(message).content.trim())
       .filter((text) => text !== "")
-  if (!isUserTurn(turn)) return said("assistant").at(-1)
-  const texts = said("user").slice(-2)
+  if (!isUserTurn(turn)) return textsOf("assistant").at(-1)
+  const texts = textsOf("user").slice(-2)
   const queries = [texts.slice(-1).join(), texts.join("\n")]
   return queries.find(hasTopic) ?? queries.find(hasWord)
 }
@@ -304,8 +304,12 @@ const filters = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 ): ReadonlyArray<MemoryFilter> => {
   const shown = Array.from(kinds.values()).filter((kind) => kind.shown).map(({ name }) => name)
-  const own = MemoryScope.fields.flatMap((field) => viewer[field] === undefined ? [] : [{ [field]: viewer[field] }])
-  const scopes: ReadonlyArray<MemoryScope.MemoryScope | undefined> = viewer.reach === "everyone" ? [undefined] : own
+  const ownScopes = MemoryScope.fields.flatMap((field) =>
+    viewer[field] === undefined ? [] : [{ [field]: viewer[field] }]
+  )
+  const scopes: ReadonlyArray<MemoryScope.MemoryScope | undefined> = viewer.reach === "everyone"
+    ? [undefined]
+    : ownScopes
   return [
     { scope: MemoryScope.Global, kinds: shown, maxTrust: 1, limit: 1_000 },
     ...scopes.map((scope): MemoryFilter => ({ scope, kinds: shown, maxTrust: 2, limit: 1_000 }))

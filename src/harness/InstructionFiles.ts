@@ -81,7 +81,7 @@ export const layer = (
       )
       return {
         load,
-        render: Effect.map(Effect.flatMap(load, told), renderInstructionFiles),
+        render: Effect.map(Effect.flatMap(load, logIssues), renderInstructionFiles),
         seed: (system) =>
           settings.seedMemory
             ? Effect.flatMap(open, (tree) => seed(store, system, tree, settings.projectKey)).pipe(
@@ -100,7 +100,7 @@ export const loadInstructionFiles = (
   ReadonlyArray<InstructionFile>,
   MemoryError.MemoryError,
   FileSystem.FileSystem | Path.Path
-> => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), told)
+> => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), logIssues)
 
 /** Renders files for a system prompt; `""` without files. Each text is fenced, so no line of it can look like the next section. */
 export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): string =>
@@ -110,7 +110,7 @@ export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): s
     ...files.flatMap(({ content, label, path }) => ["", `### ${line(label)} — ${line(nameOf(path))}`, fenced(content)])
   ].join("\n")
 
-const told = ({ files, issues }: Loaded) =>
+const logIssues = ({ files, issues }: Loaded) =>
   Effect.as(Effect.forEach(issues, (issue) => Effect.logWarning("instruction files are not whole", issue)), files)
 
 const seed = (
@@ -127,7 +127,7 @@ const seed = (
       where: { "data.project": { eq: project } },
       limit: 1_000
     }).pipe(Stream.runCollect, Effect.map(Chunk.toReadonlyArray))
-    const files = yield* Effect.flatMap(tree.load, told)
+    const files = yield* Effect.flatMap(tree.load, logIssues)
 
     const apply = (mutation: MemoryMutation) =>
       Effect.map(store.apply(system, [mutation], { origin: "instructions", trust: 0 }), ([applied]) => applied!) // one result per mutation
@@ -306,7 +306,7 @@ const openTree = (
         )
         let imported = 0
         /** Adds a file, then the files that it imports. `chain`: resolved paths from the first importing file to this one. */
-        const take = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
+        const include = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)
             files.push(file)
@@ -323,7 +323,7 @@ const openTree = (
               else if (imported++ >= maxImports) issues.push(refused(called, name, "beyond the first hundred"))
               else {
                 const importedBy = file.importedBy ?? called
-                yield* take({ at: next.at, file: { ...next.file, importedBy } }, [...chain, next.at])
+                yield* include({ at: next.at, file: { ...next.file, importedBy } }, [...chain, next.at])
               }
             }
           })
@@ -336,7 +336,7 @@ const openTree = (
               const { at, file } = found.right.value
               if (seen.has(at) || texts.has(file.content)) continue
               texts.add(file.content)
-              yield* take({ at, file }, [at])
+              yield* include({ at, file }, [at])
             }
           }
         }

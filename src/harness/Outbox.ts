@@ -4,27 +4,27 @@
  *
  * ```text
  * append     stores the messages                                         before a trigger may fire
- * read       asks the model, and stores its answer as a plan             so a retry does not ask again
+ * extract    asks the model, and stores its answer as a plan             so a retry does not ask again
  * write      writes the plan and erases its messages                     in one batch: all of it or nothing
  * ```
  *
- * A line is one conversation: a viewer's messages of one session. A batch is the messages of one append. A reading is one extraction run,
- * in which a model extracts memories from the oldest batches of a line; a line has one reading at a time. A parked batch is set aside and
- * no longer read, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process did
- * not read are read when the layer is built. Several processes may share a store; if two read the same batch, the first to write wins.
+ * A conversation is a viewer's messages of one session. A batch is the messages of one append. In an extraction run, a model extracts
+ * memories from the oldest batches of a conversation; a conversation has one run at a time. A dead letter is a batch that is set aside and
+ * no longer extracted, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process
+ * left are extracted when the layer is built. Several processes may share a store; if two extract the same batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
  *
  * ```text
- * limits     A line may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
- *            batches of its line read; if none of its line wait, those of another line of the tenant. If that fails, or
- *            takes longer than a time slice (`turn`), the append fails with `rate_limited`; it never hangs.
- * readers    A reader is a slot that runs one reading; there are 16. A free reader goes to the tenants round robin, and within
- *            a tenant to the line that has waited longest. A reading covers up to 100 messages; then its line queues again.
- * hanging    A reading that exceeds its time slice of ten seconds moves to the half of the readers that is reserved for slow
- *            readings, and may go on up to its timeout. If that half is full, tenants share it evenly, and a reading that
- *            gets no slow reader is stopped and restarted later. So readings that hang delay only one another.
- * failures   After ten failures of a line in a row, only every third request to read that line is carried out.
+ * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
+ *            batches of its conversation extracted; if none of these wait, those of another conversation of the tenant. If that
+ *            fails, or takes longer than `timeSlice`, the append fails with `rate_limited`; it never hangs.
+ * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
+ *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
+ * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
+ *            and may go on up to its timeout. If that half is full, tenants share it evenly, and a run that gets no slow slot
+ *            is stopped and restarted later. So runs that hang delay only one another.
+ * failures   After ten failures of a conversation in a row, only every third request to extract from it is carried out.
  * ```
  */
 import * as Arr from "effect/Array"
@@ -44,8 +44,8 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as ExtractionTrigger from "./ExtractionTrigger.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as OutboxScheduler from "./Outbox/OutboxScheduler.ts"
 import * as OutboxState from "./Outbox/OutboxState.ts"
-import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 
@@ -53,15 +53,15 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 export interface Status {
   /** Number of messages that wait for extraction. */
   readonly waiting: number
-  /** Number of parked batches, set aside after failures; `release` retries them. */
-  readonly parked: number
+  /** Number of dead letters: batches set aside after failures. `release` retries them. */
+  readonly deadLetters: number
   readonly failuresInARow: number
   /** Whether the messages survive the process; false if the store is volatile. */
   readonly durable: boolean
 }
 
-/** A parked batch: set aside after failures and no longer read. */
-export interface Parked {
+/** A batch that is set aside after failures and no longer extracted. */
+export interface DeadLetter {
   readonly viewer: Viewer.Viewer
   readonly session: string
   /** Sequence number, in the session, of the first message (`from`) and of the message after the last (`to`). */
@@ -92,9 +92,9 @@ export interface Service {
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Lists the parked batches (set aside after failures) of every tenant. Reads them from the store. */
-  readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
+  /** Lists the dead letters (batches set aside after failures) of every tenant. Reads them from the store. */
+  readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, MemoryError.MemoryError>
+  /** Makes the dead letters (batches set aside after failures) wait for extraction again; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -129,15 +129,15 @@ export interface ExtractionConfig {
 export interface Options extends ExtractionConfig {
   /** Largest number of waiting batches of a tenant, at least 1. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
-  /** Largest number of waiting batches of a line (one conversation), at least 1. Default 1,000. */
-  readonly capacityPerLine?: number | undefined
+  /** Largest number of waiting batches of a conversation, at least 1. Default 1,000. */
+  readonly capacityPerConversation?: number | undefined
   /**
    * Largest number of extraction runs, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for runs that
-   * exceed their time slice (`turn`). Default 16.
+   * exceed their `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
   /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity as long at most. Default 10 s. */
-  readonly turn?: Duration.DurationInput | undefined
+  readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
   /** Longest time of an extraction, with all its model calls; a longer one fails, and is retried. Default two minutes. */
@@ -146,7 +146,7 @@ export interface Options extends ExtractionConfig {
    * Largest number of conversations kept in memory. Beyond it, those without waiting messages are closed, the longest idle first; the
    * trigger of a closed conversation starts anew with its next message. Default 1,000.
    */
-  readonly openLines?: number | undefined
+  readonly openConversations?: number | undefined
   /**
    * Longest time for which closing the scope waits for extraction; messages not extracted by then stay in the store. 0 does not wait.
    * Default 30 seconds.
@@ -172,25 +172,30 @@ export const make = (
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
     yield* ExtractionRunner.checked(options)
-    const { concurrency = 16, flushTimeout = "30 seconds", timeout = "2 minutes", turn = "10 seconds" } = options
-    const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
+    const {
+      concurrency = 16,
+      flushTimeout = "30 seconds",
+      timeout = "2 minutes",
+      timeSlice = "10 seconds"
+    } = options
+    const { capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
     const onCount = yield* OutboxWorkers.counted
-    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn, onCount })
+    const capacity = OutboxWorker.capacity({ capacityPerConversation, capacityPerTenant, patience: timeSlice, onCount })
     const redaction = yield* Redaction.over(store)
-    const log = OutboxLog.make({ store, capacity, redaction, turns: OutboxTurns.eventLoopTurns() })
-    const readers = OutboxTurns.make({ concurrency, turn })
-    const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })
-    const { openLines, retry, trigger } = options
+    const log = OutboxLog.make({ store, capacity, redaction, limiter: OutboxScheduler.makeStepLimiter() })
+    const scheduler = OutboxScheduler.make({ concurrency, timeSlice })
+    const runner = ExtractionRunner.make({ log, pipeline, options, listener, scheduler, timeout })
+    const { openConversations, retry, trigger } = options
     const workers = yield* OutboxWorkers.make({
       log,
-      openLines,
+      openConversations,
       retry,
       trigger,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
     const outbox: OpenOutbox = { options, log, runner, workers }
     yield* Effect.addFinalizer(() => flushAtEnd(outbox, flushTimeout))
-    yield* takeUpAll(outbox)
+    yield* requestAll(outbox)
     return {
       append: (viewer, session, messages) =>
         Viewer.required("append", viewer, (viewer) => append(outbox, { viewer, session }, messages)).pipe(
@@ -204,7 +209,7 @@ export const make = (
         ),
       flush: Effect.withSpan(flush(outbox), "Outbox.flush"),
       status: Effect.sync(() => status(outbox)),
-      parked: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.parkedOf)),
+      deadLetters: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.deadLettersOf)),
       release: release(outbox)
     }
   })
@@ -252,19 +257,19 @@ const append = (
 const flush = ({ runner, workers }: OpenOutbox): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const open = Array.from(workers.open.values()).filter((worker) =>
-      worker.isStale || worker.isReading || !OutboxWorker.isEmpty(worker)
+      worker.isStale || worker.isExtracting || !OutboxWorker.isEmpty(worker)
     )
     const drain = (worker: OutboxWorker.OutboxWorker) =>
-      Effect.either(Effect.ensuring(ExtractionRunner.drain(runner, worker), OutboxWorkers.settle(workers, worker)))
+      Effect.either(Effect.ensuring(ExtractionRunner.drain(runner, worker), OutboxWorkers.updateIdle(workers, worker)))
     return Effect.flatMap(
       Effect.forEach(open, drain, { concurrency: OutboxWorkers.flushing }),
-      (results) => OutboxWorkers.unwritten(Arr.getLefts(results).map(({ reason }) => reason), results.length)
+      (results) => OutboxWorkers.failIfAny(Arr.getLefts(results).map(({ reason }) => reason), results.length)
     )
   })
 
 const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): Effect.Effect<void> => {
   const { capabilities, name } = outbox.log.store
-  const unread = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
+  const consequence = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
     Effect.disconnect, // a store that hangs must not delay the close beyond the timeout
@@ -273,15 +278,15 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
       duration: flushTimeout,
       onTimeout: () => MemoryError.make("unavailable", { op: "flush", message: "it took too long" })
     }),
-    Effect.catchAll((error) => Effect.logWarning(`${name}: what is unread ${unread}`, error))
+    Effect.catchAll((error) => Effect.logWarning(`${name}: what is unread ${consequence}`, error))
   )
 }
 
 const status = ({ log, runner, workers }: OpenOutbox): Status => {
   let waiting = 0
   for (const { state } of workers.open.values()) waiting += OutboxWorkers.waitingOf(state)
-  const parked = Array.from(log.parked.values()).reduce((sum, count) => sum + count, 0)
-  return { waiting, parked, failuresInARow: runner.failuresInARow, durable: log.store.capabilities.durable }
+  const deadLetters = Array.from(log.deadLetters.values()).reduce((sum, count) => sum + count, 0)
+  return { waiting, deadLetters, failuresInARow: runner.failuresInARow, durable: log.store.capabilities.durable }
 }
 
 const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryError.MemoryError> => {
@@ -292,20 +297,22 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
       (worker) => Effect.tap(OutboxLog.release(log, worker), (count) => count > 0 ? worker.request : Effect.void)
     )
   return OutboxWorkers.everywhere(log.store).pipe(
-    Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
+    Effect.flatMap((all) =>
+      Effect.forEach(all.filter((state) => OutboxState.deadLetters(state).length > 0), releaseOf)
+    ),
     Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
   )
 }
 
 /** Requests extraction for every conversation in which an earlier process left messages waiting. */
-const takeUpAll = ({ log, workers }: OpenOutbox) =>
+const requestAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
-    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no unread messages
-    const takeUp = (state: OutboxState.OutboxState) =>
+    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no waiting messages
+    const request = (state: OutboxState.OutboxState) =>
       OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(
           OutboxLog.learn(log, worker, state),
-          OutboxWorkers.isUnread(state) ? worker.request : Effect.void
+          OutboxWorkers.hasWaiting(state) ? worker.request : Effect.void
         ))
-    return Effect.forEach(left, (state) => Effect.zipRight(log.turns.step, takeUp(state)), { discard: true })
+    return Effect.forEach(left, (state) => Effect.zipRight(log.limiter.step, request(state)), { discard: true })
   })

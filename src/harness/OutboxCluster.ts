@@ -5,7 +5,7 @@
  *
  * ```text
  * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
- * read       the owner reads as `Outbox` does, with the same triggers, limits and plans
+ * extract    the owner extracts as `Outbox` does, with the same triggers, limits and plans
  * a death    unacknowledged cluster messages are delivered to the next owner, whose triggers start anew with them
  * ```
  *
@@ -39,13 +39,15 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Outbox from "./Outbox.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as OutboxScheduler from "./Outbox/OutboxScheduler.ts"
 import * as OutboxState from "./Outbox/OutboxState.ts"
-import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
-/** Options of an outbox in a cluster. `concurrency`, `turn`, `capacityPerTenant` and `capacityPerLine` apply to each process. */
+/**
+ * Options of an outbox in a cluster. `concurrency`, `timeSlice`, `capacityPerTenant` and `capacityPerConversation` apply to each process.
+ */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Name of the outbox, different from those of other outboxes in the cluster; at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
@@ -79,7 +81,7 @@ export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 /**
  * Makes an outbox. If the process is a runner of the cluster, it owns a share of the conversations from now on; if it is a client, it only
  * appends. Requests extraction of messages that already wait in the store. The scope closes without waiting for extraction: other runners,
- * now or later, read the remaining messages.
+ * now or later, extract from the remaining messages.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -92,52 +94,52 @@ export const make = (
     const {
       concurrency = 16,
       name = "default",
-      openLines,
+      openConversations,
       retry,
       timeout = "2 minutes",
       trigger,
-      turn = "10 seconds"
+      timeSlice = "10 seconds"
     } = options
-    const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
-    const turns = OutboxTurns.eventLoopTurns()
+    const { capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options
+    const limiter = OutboxScheduler.makeStepLimiter()
     const redaction = yield* Redaction.over(store)
     const unlimited = OutboxWorker.capacity({
-      capacityPerLine: Infinity,
+      capacityPerConversation: Infinity,
       capacityPerTenant: Infinity,
-      patience: turn,
+      patience: timeSlice,
       onCount: yield* OutboxWorkers.counted
     })
-    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
+    const capacity = OutboxWorker.capacity({ capacityPerConversation, capacityPerTenant, patience: timeSlice })
     const waits = ConversationEntity.makeWaits()
     const runner = ExtractionRunner.make({
-      log: OutboxLog.make({ store, capacity: unlimited, turns, redaction, onSeen: waits.onSeen }),
+      log: OutboxLog.make({ store, capacity: unlimited, limiter, redaction, onSeen: waits.onSeen }),
       pipeline,
       options,
       listener,
-      readers: OutboxTurns.make({ concurrency, turn }),
+      scheduler: OutboxScheduler.make({ concurrency, timeSlice }),
       timeout
     })
     const entity = ConversationEntity.make(name)
-    const lines = yield* ConversationEntity.client(entity)
-    yield* ConversationEntity.serve(entity, lines, runner, waits, { openLines, retry, trigger })
+    const client = yield* ConversationEntity.client(entity)
+    yield* ConversationEntity.serve(entity, client, runner, waits, { openConversations, retry, trigger })
     const senders: OutboxWorkers.OutboxWorkers = yield* OutboxWorkers.make({
-      log: OutboxLog.make({ store, capacity, turns, redaction }),
-      openLines,
+      log: OutboxLog.make({ store, capacity, limiter, redaction }),
+      openConversations,
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // the owner, not this process, extracts from waiting messages
+      isIdle: ({ isExtracting, references }) => references === 0 && !isExtracting // the owner extracts from waiting messages
     })
     const outbox: OpenCluster = {
       options,
       store,
       runner,
       senders,
-      lines,
+      client,
       compactedAt: 0
     }
-    let seen = { waiting: 0, parked: 0 }
-    yield* takeUpAll(outbox)
+    let seen = { waiting: 0, deadLetters: 0 }
+    yield* requestAll(outbox)
     return {
       append: (viewer, session, messages) =>
         Viewer.required("append", viewer, (viewer) => append(outbox, { viewer, session }, messages)).pipe(
@@ -155,7 +157,7 @@ export const make = (
           durable: store.capabilities.durable
         }))
       ),
-      parked: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.parkedOf)),
+      deadLetters: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.deadLettersOf)),
       release: release(outbox),
       forget: (viewer, scope) =>
         Viewer.required("forget", viewer, (viewer) => forget(outbox, viewer, scope)).pipe(
@@ -199,7 +201,7 @@ interface OpenCluster {
   readonly runner: ExtractionRunner.ExtractionRunner
   /** Workers of the conversations that this process appended to. Instead of extracting, they ask the owner to do so. */
   readonly senders: OutboxWorkers.OutboxWorkers
-  readonly lines: ConversationEntity.ConversationClient
+  readonly client: ConversationEntity.ConversationClient
   /** Time at which this process last called `compact`, epoch milliseconds; 0 for never. */
   compactedAt: number
 }
@@ -225,7 +227,7 @@ const append = (
         if (sessionRow === undefined) return from // the conversation was forgotten meanwhile
         const at = yield* Clock.currentTimeMillis
         const to = from + messages.length
-        yield* outbox.lines.appended(sessionRow, { tenant: key.viewer.tenant, at, from, to, rows, revision })
+        yield* outbox.client.appended(sessionRow, { tenant: key.viewer.tenant, at, from, to, rows, revision })
         return from
       })
     ))
@@ -241,7 +243,7 @@ const sessionEnd = (
       Effect.flatMap(
         OutboxLog.look(outbox.senders.log, worker),
         ({ sessionRow }) =>
-          sessionRow === undefined ? Effect.void : outbox.lines.signal(sessionRow, key.viewer.tenant, "sessionEnd")
+          sessionRow === undefined ? Effect.void : outbox.client.signal(sessionRow, key.viewer.tenant, "sessionEnd")
       )
   )
 
@@ -253,7 +255,7 @@ const drainAgain = (
   Effect.gen(function*() {
     const { sessionRow } = yield* OutboxLog.look(outbox.senders.log, worker)
     if (sessionRow === undefined) return
-    const drained = yield* Effect.either(outbox.lines.drain(sessionRow, worker.viewer.tenant))
+    const drained = yield* Effect.either(outbox.client.drain(sessionRow, worker.viewer.tenant))
     worker.isStale = true
     yield* OutboxLog.look(outbox.senders.log, worker)
     if (drained._tag === "Right") return
@@ -264,14 +266,14 @@ const drainAgain = (
 const flush = (outbox: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { senders, store } = outbox
-    const unread = yield* unreadOf(store)
+    const waiting = yield* waitingConversations(store)
     const results = yield* Effect.forEach(
-      unread,
-      ({ sessionRow, viewer }) => Effect.either(outbox.lines.drain(sessionRow, viewer.tenant)),
+      waiting,
+      ({ sessionRow, viewer }) => Effect.either(outbox.client.drain(sessionRow, viewer.tenant)),
       { concurrency: OutboxWorkers.flushing }
     )
     for (const worker of senders.open.values()) worker.isStale = true
-    yield* OutboxWorkers.unwritten(Arr.getLefts(results), results.length)
+    yield* OutboxWorkers.failIfAny(Arr.getLefts(results), results.length)
   })
 
 const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryError> => {
@@ -282,33 +284,35 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
       return Effect.tap(OutboxLog.release(senders.log, worker), (count) => {
         const { sessionRow } = worker.state
         return count > 0 && sessionRow !== undefined
-          ? outbox.lines.signal(sessionRow, key.viewer.tenant, "takeUp")
+          ? outbox.client.signal(sessionRow, key.viewer.tenant, "takeUp")
           : Effect.void
       })
     })
   return OutboxWorkers.everywhere(store).pipe(
-    Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
+    Effect.flatMap((all) =>
+      Effect.forEach(all.filter((state) => OutboxState.deadLetters(state).length > 0), releaseOf)
+    ),
     Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
   )
 }
 
 /** Requests extraction in every conversation that has waiting messages. */
-const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
+const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
-    unreadOf(store),
+    waitingConversations(store),
     (all) =>
-      Effect.forEach(all, ({ sessionRow, viewer }) => lines.signal(sessionRow, viewer.tenant, "takeUp"), {
+      Effect.forEach(all, ({ sessionRow, viewer }) => client.signal(sessionRow, viewer.tenant, "takeUp"), {
         concurrency: 16,
         discard: true
       })
   )
 
 /** Finds the conversations that have waiting messages. Each has a session row, since every write of a conversation updates it. */
-const unreadOf = (store: MemoryStore.Service) =>
+const waitingConversations = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
     (all) =>
-      all.filter(OutboxWorkers.isUnread).flatMap(({ sessionRow, viewer }) =>
+      all.filter(OutboxWorkers.hasWaiting).flatMap(({ sessionRow, viewer }) =>
         sessionRow === undefined ? [] : [{ sessionRow, viewer }]
       )
   )
@@ -316,7 +320,7 @@ const unreadOf = (store: MemoryStore.Service) =>
 const countsOf = (store: MemoryStore.Service) =>
   Effect.map(OutboxWorkers.everywhere(store), (all) => ({
     waiting: all.reduce((sum, state) => sum + OutboxWorkers.waitingOf(state), 0),
-    parked: all.reduce((sum, state) => sum + OutboxState.parked(state).length, 0)
+    deadLetters: all.reduce((sum, state) => sum + OutboxState.deadLetters(state).length, 0)
   }))
 
 const forget = (
@@ -330,10 +334,10 @@ const forget = (
       Effect.zipRight(
         // the owner then acknowledges its open cluster messages; if no owner answers in time, none of them is open
         Effect.timeoutOption(
-          Effect.disconnect(Effect.either(outbox.lines.drain(sessionRow, viewer.tenant))),
+          Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"
         ),
-        outbox.lines.clear(sessionRow)
+        outbox.client.clear(sessionRow)
       ), { concurrency: 16, discard: true })
     for (const worker of outbox.senders.open.values()) worker.isStale = true
     return forgotten.size
@@ -357,21 +361,21 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
           else if (isQuiet(now - recencyOf(record))) quiet.set(OutboxState.keyOf(data), record.id)
         }))
       const [idle, rest] = Arr.partition(quiet, ([key]) => busy.has(key))
-      yield* Effect.forEach(idle, ([, id]) => outbox.lines.clear(id), { concurrency: 4, discard: true })
-      if (rest.length > 0) yield* tellAgain(outbox, tenant, new Set(rest.map(([, id]) => id)))
+      yield* Effect.forEach(idle, ([, id]) => outbox.client.clear(id), { concurrency: 4, discard: true })
+      if (rest.length > 0) yield* resendBatches(outbox, tenant, new Set(rest.map(([, id]) => id)))
     }
     outbox.compactedAt = now
     return erased
   })
 
 /** Sends the owners of the given conversations their waiting batches again. An owner ignores a batch that it already has. */
-const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
+const resendBatches = ({ client, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {
       const { revision, sessionRow } = state
       return sessionRow === undefined || !sessionRows.has(sessionRow) ? Effect.void : Effect.forEach(
         OutboxState.waiting(state),
-        ({ from, rows, to }) => lines.appended(sessionRow, { tenant, at: revision, from, to, rows, revision }),
+        ({ from, rows, to }) => client.appended(sessionRow, { tenant, at: revision, from, to, rows, revision }),
         { discard: true }
       )
     }, { discard: true }))

@@ -199,7 +199,7 @@ export const accept = (fields: ReadonlyArray<string>) =>
 const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray<typeof Drift.Type> =>
   Array.from(new Set([...Object.keys(before), ...Object.keys(after)])).sort().flatMap((key) => {
     const field = above + key.replace(/[\\.]/g, "\\$&")
-    const [was, is] = [own(before, key), own(after, key)]
+    const [was, is] = [ownValue(before, key), ownValue(after, key)]
     if (isObject(was) && isObject(is)) return drift(was, is, `${field}.`)
     return canonicalJson([was]) === canonicalJson([is]) && (was === undefined) === (is === undefined)
       ? []
@@ -208,7 +208,7 @@ const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray
 
 const hashed = (spec: JsonObject) => hashedForm(spec) as JsonObject // the hashed form of an object is an object
 
-const own = (json: JsonObject, key: string): Json | undefined => Object.hasOwn(json, key) ? json[key] : undefined
+const ownValue = (json: JsonObject, key: string): Json | undefined => Object.hasOwn(json, key) ? json[key] : undefined
 
 const isObject = (json: Json | undefined): json is JsonObject =>
   typeof json === "object" && json !== null && !Array.isArray(json)

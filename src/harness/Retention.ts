@@ -47,21 +47,21 @@ export const enforce = (
     const pages = Stream.mapChunksEffect(store.stream(system, { kinds, limit: 1_000 }), paused)
     const records = yield* Stream.runCollect(pages)
     const now = yield* Clock.currentTimeMillis
-    const gone = beyond(Array.from(records).filter(counts(now)), caps)
-    if (!dryRun && gone.length > 0) {
+    const excess = beyond(Array.from(records).filter(counts(now)), caps)
+    if (!dryRun && excess.length > 0) {
       yield* store.apply(
         system,
-        gone.map(({ id, revision }): MemoryMutation => ({ _tag: "Forget", id, ifRevision: revision }))
+        excess.map(({ id, revision }): MemoryMutation => ({ _tag: "Forget", id, ifRevision: revision }))
       )
     }
-    return gone
+    return excess
   }).pipe(
     Effect.retry({ while: ({ reason }) => reason === "conflict" }),
-    Effect.tap((gone) => dryRun ? Effect.void : retired(system, gone)),
+    Effect.tap((excess) => dryRun ? Effect.void : retired(system, excess)),
     Effect.withSpan("Retention.enforce", { attributes: { dryRun } })
   )
 
-const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.turn, page)
+const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.pause, page)
 
 /** Returns the kinds that exceed their cap in some scope or, if the store cannot count them, every kind that has a cap. */
 const kindsOver = (

@@ -141,8 +141,8 @@ const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(
         (rows, legal) =>
           Effect.gen(function*() {
             const name = yield* legal(thread)
-            const said = yield* Redaction.messages(redaction, viewer, messages)
-            return yield* ThreadWrites.append(rows, locks, name, said)
+            const redacted = yield* Redaction.messages(redaction, viewer, messages)
+            return yield* ThreadWrites.append(rows, locks, name, redacted)
           })
       ),
     messages: (viewer, thread, range = {}) =>

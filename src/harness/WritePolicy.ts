@@ -132,7 +132,7 @@ export const forgetAll = (
   { purge = false }: { readonly purge?: boolean | undefined } = {}
 ): Effect.Effect<number, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    if (purge && OutboxLog.isMeant(filter)) {
+    if (purge && OutboxLog.selectsWaiting(filter)) {
       yield* OutboxLog.purge(store, viewer, filter.scope)
       yield* ThreadWrites.purge(store, viewer, filter.scope)
     }

@@ -69,14 +69,14 @@ export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
 ): Layer.Layer<Completion> =>
   Layer.sync(Completion, () => {
-    const next = typeof answers === "function" ? (prompt: Prompt) => [answers(prompt)] : taken(answers)
+    const next = typeof answers === "function" ? (prompt: Prompt) => [answers(prompt)] : queueOf(answers)
     return make({
       model: "scripted",
       complete: (prompt) =>
         Effect.suspend(() => {
-          const said = next(prompt)
-          if (said.length === 0) return Effect.fail(failed("the script has no answer left"))
-          const [answer] = said
+          const remaining = next(prompt)
+          if (remaining.length === 0) return Effect.fail(failed("the script has no answer left"))
+          const [answer] = remaining
           if (answer instanceof MemoryError.MemoryError) return Effect.fail(answer)
           return Effect.succeed(typeof answer === "string" ? answer : JSON.stringify(answer) ?? "")
         })
@@ -160,7 +160,7 @@ const notOnCassette = (played: number): string => {
 }
 
 /** Returns a function that returns the next answer of a script. Callers that share an iterator share its answers. */
-const taken = (answers: Iterable<unknown>) => {
+const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
   return (): ReadonlyArray<unknown> => {
     const { done, value } = iterator.next()

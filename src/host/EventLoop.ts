@@ -2,8 +2,8 @@
  * Splits long synchronous work into steps, with pauses in which the event loop runs. No step should block the loop for more than
  * 50 ms.
  *
- * A pause is a turn of the event loop, in which timers and sockets run. `Effect.yieldNow` would let other fibers run only, since fibers
- * resume in microtasks.
+ * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` would let other fibers run
+ * only, since fibers resume in microtasks.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -17,11 +17,11 @@ import { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
- * Pauses for one turn of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one. `sleep(0)` would
- * take a millisecond, and would not always let sockets run: if several fibers pause by timers, another timer is due whenever a step ends,
- * and the loop runs one timer after the other.
+ * Pauses until the next iteration of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one.
+ * `sleep(0)` would take a millisecond, and would not always let sockets run: if several fibers pause by timers, another timer is due
+ * whenever a step ends, and the loop runs one timer after the other.
  */
-export const turn: Effect.Effect<void> = Effect.clockWith((clock) =>
+export const pause: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
 )
 
@@ -32,18 +32,18 @@ const immediate = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
-/** The work that may be done in one turn of the event loop. Needs `setImmediate`. */
-export interface TurnBudget {
-  /** Counts work that was done in this turn. */
+/** The work that may be done in one iteration of the event loop. Needs `setImmediate`. */
+export interface IterationBudget {
+  /** Counts work that was done in this iteration. */
   readonly spend: (work: number) => void
-  /** Whether `most` work was done in this turn, or 4 ms have passed since the clock was first given in this turn. */
+  /** Whether `most` work was done in this iteration, or 4 ms have passed since the clock was first given in it. */
   readonly isSpent: (clock?: Clock.Clock) => boolean
-  /** Begins anew, as each turn does. */
+  /** Begins anew, as each iteration does. */
   readonly renew: () => void
 }
 
-/** Makes a budget of work, and of time, for each turn of the event loop. */
-export const makeTurnBudget = (most: number): TurnBudget => {
+/** Makes a budget of work, and of time, for each iteration of the event loop. */
+export const makeIterationBudget = (most: number): IterationBudget => {
   let done = 0
   let isDue: IsDue | undefined
   let isWatched = false
@@ -99,7 +99,7 @@ export const pacer = (budget = 8_192): Pacer => {
       if (!isDue(done)) return Effect.void
       done = 0
       isDue = undefined
-      return turn
+      return pause
     })
 }
 
@@ -127,7 +127,7 @@ const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
  * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between them like a `pacer`, so that
  * many fibers together do not block the event loop either. `work` returns the work of a finished step.
  */
-export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
+export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
   (semaphore) => {
     const pause = pacer()
@@ -144,10 +144,10 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
   return (self) =>
     Effect.uninterruptibleMask((restore) => {
       const before = last
-      const own = last = Deferred.unsafeMake<void>(FiberId.none)
+      const mine = last = Deferred.unsafeMake<void>(FiberId.none)
       const leave = Effect.sync(() => {
-        if (last === own) last = undefined
-        Deferred.unsafeDone(own, Effect.void)
+        if (last === mine) last = undefined
+        Deferred.unsafeDone(mine, Effect.void)
       })
       const run = Effect.flatMap(Effect.exit(restore(self)), (exit) => Effect.zipRight(leave, exit))
       if (before === undefined) return run
@@ -160,7 +160,7 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 }
 
 /**
- * Calls a function with each value. Pauses for a turn of the event loop after every `stretch` units of work, earlier if they take long, and
+ * Calls a function with each value. Pauses after every `stretch` units of work, earlier if they take long, and
  * at the end if more than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads one
  * value ahead of each pause: if `values` is a Map that changes in the pause, `call` still gets that value.
  */
@@ -180,7 +180,7 @@ export const forEach = <A>(
         call(next.value)
         done += work(next.value)
       }
-      return next.done !== true ? Effect.flatMap(turn, some) : isLong(done, stretch) ? turn : Effect.void
+      return next.done !== true ? Effect.flatMap(pause, some) : isLong(done, stretch) ? pause : Effect.void
     }
     return some()
   })
@@ -193,10 +193,10 @@ export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect
       const isDue = stepEnd(clock, stretch)
       for (let work = 0; !isDue(work);) {
         const { done, value } = steps.next()
-        if (done === true) return isLong(work, stretch) ? Effect.as(turn, value) : Effect.succeed(value)
+        if (done === true) return isLong(work, stretch) ? Effect.as(pause, value) : Effect.succeed(value)
         work += value
       }
-      return Effect.flatMap(turn, some)
+      return Effect.flatMap(pause, some)
     }
     return some()
   })

@@ -80,9 +80,9 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     /** Returns whether the owner may open another session. At `maxSessions`, ends the one idle longest, or returns false if none is. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
-        const own = Array.from(sessions.values()).filter((session) => session.owner === owner)
-        if (own.length < maxSessions) return true
-        const [oldest] = (yield* Effect.filter(own, isIdle)).sort((a, b) => a.usedAt - b.usedAt)
+        const owned = Array.from(sessions.values()).filter((session) => session.owner === owner)
+        if (owned.length < maxSessions) return true
+        const [oldest] = (yield* Effect.filter(owned, isIdle)).sort((a, b) => a.usedAt - b.usedAt)
         if (oldest === undefined) return false
         yield* end(oldest)
         return true

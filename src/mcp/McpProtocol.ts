@@ -187,7 +187,7 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
       if (size > maxLine) parts = []
       else if (part.length > 0) parts.push(part)
     }
-    const taken = (): ReadonlyArray<Uint8Array | undefined> => {
+    const completeLines = (): ReadonlyArray<Uint8Array | undefined> => {
       const line = new Uint8Array(size > maxLine ? 0 : size)
       let at = 0
       for (const part of parts) {
@@ -204,7 +204,7 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
       let from = 0
       for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
         add(chunk.subarray(from, end))
-        found.push(...taken())
+        found.push(...completeLines())
         from = end + 1
       }
       add(chunk.slice(from)) // copied, since the source may reuse its buffer

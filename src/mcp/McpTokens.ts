@@ -79,10 +79,11 @@ export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.Memory
     ) => line !== "" && !line.startsWith("#"))
     const [issues, entries] = yield* Effect.partition(lines, ([line, n]) =>
       Effect.gen(function*() {
-        const { name, sha256: hash, viewer } = yield* Effect.mapError(decode(line), (error) =>
-          `line ${n}: ${said(error)}`)
-        const decoded = yield* Effect.mapError(Viewer.decode(viewer), ({ message }) =>
-          `line ${n}: viewer: ${message}`)
+        const { name, sha256: hash, viewer } = yield* Effect.mapError(
+          decode(line),
+          (error) => `line ${n}: ${messageOf(error)}`
+        )
+        const decoded = yield* Effect.mapError(Viewer.decode(viewer), ({ message }) => `line ${n}: viewer: ${message}`)
         return { hash, holder: { name, viewer: decoded } }
       }))
     const doubled = entries.length !== new Set(entries.map(({ hash }) => hash)).size ? ["two lines have one token"] : []
@@ -121,7 +122,7 @@ const Line = Schema.parseJson(Schema.Struct({
 const decode = Schema.decode(Line, { errors: "all", onExcessProperty: "error" })
 
 /** Lists the names of the invalid fields. */
-const said = (error: ParseResult.ParseError): string => {
+const messageOf = (error: ParseResult.ParseError): string => {
   const fields = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path.join(".").slice(0, 50))
   return fields.every((field) => field === "") ? "expected a JSON object" : `wrong: ${fields.join(", ")}`
 }

@@ -72,9 +72,9 @@ export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, Me
  * any list, such as an apology, have the same result; `readFacts` distinguishes them.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
-  const said = values(answer)
-  const named = said.flatMap((value) => isObject(value) && Array.isArray(value["facts"]) ? [value["facts"]] : [])
-  const lists = named.length > 0 ? named : said.filter((value) => Array.isArray(value))
+  const found = values(answer)
+  const named = found.flatMap((value) => isObject(value) && Array.isArray(value["facts"]) ? [value["facts"]] : [])
+  const lists = named.length > 0 ? named : found.filter((value) => Array.isArray(value))
   for (const list of lists) {
     const facts = clean(list)
     if (facts.length > 0) return facts
@@ -103,7 +103,7 @@ export const extracted = (
     const found = new Map<string, Fact>()
     for (const [i, item] of items.entries()) {
       if (found.size === most) return { facts: Array.from(found.values()), leftOut: items.length - i }
-      const [said] = clean([item])
+      const [fact] = clean([item])
       // the attributes are checked even if the text of the object is no fact
       const { links, metadata, tags, validAt } = isObject(item)
         ? yield* check<typeof Attributes.Type, typeof Attributes.Encoded>("extract", Attributes, item)
@@ -111,10 +111,10 @@ export const extracted = (
       if (metadata && Object.hasOwn(metadata, turnMark)) {
         return yield* invalid("extract", `metadata.${turnMark}: the key marks a turn that was stored word for word`)
       }
-      if (said !== undefined && !found.has(said.text)) {
-        found.set(said.text, { ...said, ...definedFields({ links, metadata, tags, validAt }) })
+      if (fact !== undefined && !found.has(fact.text)) {
+        found.set(fact.text, { ...fact, ...definedFields({ links, metadata, tags, validAt }) })
       }
-      yield* paced(128 + (said?.text.length ?? 0))
+      yield* paced(128 + (fact?.text.length ?? 0))
     }
     return { facts: Array.from(found.values()), leftOut: 0 }
   })
@@ -142,9 +142,9 @@ const turn = (message: Message): ReadonlyArray<string> => {
 const toFact = (item: unknown): Fact | undefined => {
   const { importance, kind, text } = typeof item === "string" ? { text: item } : isObject(item) ? item : {}
   if (typeof text !== "string") return undefined
-  const said = text.toWellFormed().trim()
-  if (said === "" || !isBody(said)) return undefined
-  return { text: said, ...kindFrom(kind), ...importanceFrom(importance) }
+  const trimmed = text.toWellFormed().trim()
+  if (trimmed === "" || !isBody(trimmed)) return undefined
+  return { text: trimmed, ...kindFrom(kind), ...importanceFrom(importance) }
 }
 
 const kindFrom = (kind: unknown): Pick<Fact, "kind"> => {

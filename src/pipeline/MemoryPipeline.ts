@@ -75,7 +75,7 @@ export interface Options extends MemoryStore.Provenance {
    * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session has one. An outbox
    * puts this text before its own name of the conversation.
    */
-  readonly line?: string | undefined
+  readonly conversation?: string | undefined
   /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing; it may add rows of its own. */
   readonly apply?: Apply | undefined
 }

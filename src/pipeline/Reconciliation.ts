@@ -70,9 +70,9 @@ export const readDecision = (
  * or, if there is none, those outside of an object. `existing` is the number of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
-  const said = values(answer)
-  const named = said.flatMap((value) => isObject(value) && Array.isArray(value["memory"]) ? [value["memory"]] : [])
-  const lists: ReadonlyArray<unknown> = named.length > 0 ? named : said
+  const found = values(answer)
+  const named = found.flatMap((value) => isObject(value) && Array.isArray(value["memory"]) ? [value["memory"]] : [])
+  const lists: ReadonlyArray<unknown> = named.length > 0 ? named : found
   for (const list of lists) {
     const decisions = Array.isArray(list) ? list.flatMap((item) => toDecision(item, existing)) : []
     if (decisions.length > 0) return decisions
@@ -90,8 +90,8 @@ export const indexOf = (id: unknown): number =>
 
 const eventOf = (item: unknown): typeof Event.Type | undefined => {
   if (!isObject(item) || typeof item["event"] !== "string") return undefined
-  const said = item["event"].trim().toUpperCase()
-  const event = said === "NONE" ? "NOOP" : said
+  const stated = item["event"].trim().toUpperCase()
+  const event = stated === "NONE" ? "NOOP" : stated
   return isEvent(event) ? event : undefined
 }
 
@@ -235,7 +235,7 @@ export interface Target {
   /** Kinds that a fact may have; a fact of another kind is written with `kind`. Default: all kinds. */
   readonly kinds?: ReadonlySet<string> | undefined
   /** Records that must not be changed. A fact that repeats one of them is not added. */
-  readonly said?: ReadonlyArray<MemoryRecord> | undefined
+  readonly repeated?: ReadonlyArray<MemoryRecord> | undefined
   /** Source of the added records. */
   readonly source?: Draft["source"]
   /** Returns the words of a text, possibly from a cache. Default: with a new cache. */
@@ -270,7 +270,7 @@ export const applyEvents = (
   existing: ReadonlyArray<MemoryRecord>,
   target: Target
 ): ReadonlyArray<MemoryMutation> => {
-  const { kind, kinds, now, said = [], scope, source, supersede } = target
+  const { kind, kinds, now, repeated: stored = [], scope, source, supersede } = target
   const expiresAt = target.ttl ? now + Math.ceil(target.ttl) : undefined
   const decided = new Set<MemoryRecord>()
   const reworded = new Map<MemoryRecord, Decision & { readonly text: string }>()
@@ -296,7 +296,7 @@ export const applyEvents = (
     }
   }
   const saying = new Map(
-    [...said, ...existing.filter((record) => !reworded.has(record))].map((record) =>
+    [...stored, ...existing.filter((record) => !reworded.has(record))].map((record) =>
       [collapseSpace(embeddingText(record)), record] as const
     )
   )

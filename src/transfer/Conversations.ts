@@ -54,16 +54,16 @@ export const decodeChatGpt: Decoder = (text) =>
           left.push(skip("a message that cannot be read", place))
           break
         }
-        const said = node.right.message
-        const content = said ? contentOf(said) : ""
-        if (said && content.trim() !== "" && isRole(said.author.role)) {
-          messages.push(message(said.author.role, content, {
-            at: timeOf(said.create_time),
-            id: said.id ?? undefined,
-            tool: said.author.role === "tool"
+        const stored = node.right.message
+        const content = stored ? contentOf(stored) : ""
+        if (stored && content.trim() !== "" && isRole(stored.author.role)) {
+          messages.push(message(stored.author.role, content, {
+            at: timeOf(stored.create_time),
+            id: stored.id ?? undefined,
+            tool: stored.author.role === "tool"
           }))
         }
-        const lost = said?.content?.parts?.filter((part) => typeof part !== "string").length ?? 0
+        const lost = stored?.content?.parts?.filter((part) => typeof part !== "string").length ?? 0
         for (let part = 0; part < lost; part++) left.push(skip("a part of a message that is no text", place))
         at = node.right.parent
       }
@@ -111,15 +111,15 @@ export const decodeClaude: Decoder = (text) =>
         }
         const { attachments, content, created_at, files, sender, uuid } = answer.right
         const blocks = content?.filter(({ type }) => type === "text").map(({ text }) => text ?? "") ?? []
-        const said = blocks.some((block) => block.trim() !== "") ? blocks.join("\n") : answer.right.text ?? ""
+        const text = blocks.some((block) => block.trim() !== "") ? blocks.join("\n") : answer.right.text ?? ""
         const others = content?.filter(({ type }) => type !== "text").length ?? 0
         for (let n = 0; n < others; n++) left.push(skip("a part of a message that is no text", place))
         const attached = (attachments?.length ?? 0) + (files?.length ?? 0)
         for (let n = 0; n < attached; n++) left.push(skip("an attached file", place))
-        return said.trim() === ""
+        return text.trim() === ""
           ? []
           : [
-            message(sender === "human" ? "user" : "assistant", said, { at: timeOf(created_at), id: uuid ?? undefined })
+            message(sender === "human" ? "user" : "assistant", text, { at: timeOf(created_at), id: uuid ?? undefined })
           ]
       })
       return [...thread(`claude:${conversation.right.uuid}`, place, messages), ...left]

@@ -236,7 +236,7 @@ export const apply = Effect.fn("Foreign.apply")(
         if (item._tag === "Thread") yield* append(item)
       }
       yield* options.onProgress?.(Math.min(items.length, at + batch)) ?? Effect.void
-      yield* EventLoop.turn
+      yield* EventLoop.pause
     }
     return { ...report, skipped: skipped.all() }
   }

@@ -58,7 +58,7 @@ const read = json(File, "this is no agent file of Letta")
 const readAgent = Schema.decodeUnknownEither(Agent)
 const readBlock = Schema.decodeUnknownEither(Block)
 const readPassage = Schema.decodeUnknownEither(Passage)
-const readSaid = Schema.decodeUnknownEither(Said)
+const decodeMessage = Schema.decodeUnknownEither(Said)
 
 /** Decodes the file. */
 export const decode: Decoder = (text, context) =>
@@ -102,19 +102,19 @@ const ofAgent = (
 ): ReadonlyArray<Item> => {
   const name = agent.id ?? agent.name ?? place
   const scope = { agentId: name }
-  const own: Context = context.overrules === true || !Schema.is(MemoryScope)(scope) ? context : { ...context, scope }
+  const scoped: Context = context.overrules === true || !Schema.is(MemoryScope)(scope) ? context : { ...context, scope }
   const blocks = [...agent.core_memory ?? [], ...agent.memory_blocks ?? []].map((block) => readBlock(block))
   const passages = [...agent.archival_memory ?? [], ...agent.passages ?? []]
-  const said = (agent.messages ?? []).map((message) => readSaid(message))
-  const messages = said.flatMap((one) => Option.toArray(toMessage(one)))
+  const decoded = (agent.messages ?? []).map((message) => decodeMessage(message))
+  const messages = decoded.flatMap((one) => Option.toArray(toMessage(one)))
   return [
     ...[...blocks, ...shared.map((block) => Either.right(block))].map((block, n) => {
       const at = `${place}, block ${n + 1}`
-      return Either.isLeft(block) ? skip("a block that cannot be read", at) : ofBlock(block.right, name, at, own)
+      return Either.isLeft(block) ? skip("a block that cannot be read", at) : ofBlock(block.right, name, at, scoped)
     }),
-    ...passages.map((passage, n) => ofPassage(passage, name, `${place}, passage ${n + 1}`, own)),
+    ...passages.map((passage, n) => ofPassage(passage, name, `${place}, passage ${n + 1}`, scoped)),
     ...(messages.length === 0 ? [] : [{ _tag: "Thread" as const, place, name: threadOf(name), messages }]),
-    ...said.flatMap((one, n) => lostOf(one).map((reason) => skip(reason, `${place}, message ${n + 1}`)))
+    ...decoded.flatMap((one, n) => lostOf(one).map((reason) => skip(reason, `${place}, message ${n + 1}`)))
   ]
 }
 
@@ -161,21 +161,21 @@ const roles: ReadonlyMap<string, typeof Role.Type> = new Map([
   ["tool", "tool"]
 ])
 
-type Read = ReturnType<typeof readSaid>
+type Read = ReturnType<typeof decodeMessage>
 
 /** Returns the reasons why parts of a message, or all of it, cannot be imported. */
-const lostOf = (said: Read): ReadonlyArray<string> => {
-  if (Either.isLeft(said)) return ["a message that cannot be read"]
-  if (Option.isNone(toMessage(said))) return ["a message without text"]
-  const { content, tool_calls } = said.right
+const lostOf = (decoded: Read): ReadonlyArray<string> => {
+  if (Either.isLeft(decoded)) return ["a message that cannot be read"]
+  if (Option.isNone(toMessage(decoded))) return ["a message without text"]
+  const { content, tool_calls } = decoded.right
   const parts = typeof content === "string" ? [] : content ?? []
   const lost = parts.filter(({ text }) => typeof text !== "string").length + (tool_calls?.length ?? 0)
   return Array.from({ length: lost }, () => "a part of a message that is no text")
 }
 
-const toMessage = (said: Read): Option.Option<Message> => {
-  if (Either.isLeft(said)) return Option.none()
-  const { content, created_at, id, role, text } = said.right
+const toMessage = (decoded: Read): Option.Option<Message> => {
+  if (Either.isLeft(decoded)) return Option.none()
+  const { content, created_at, id, role, text } = decoded.right
   const known = roles.get(role)
   const all = typeof content === "string" ? content : content?.map(({ text }) => text ?? "").join("\n") ?? text ?? ""
   return known === undefined || all.trim() === ""

@@ -45,7 +45,7 @@ export const split =
         }
       }
 
-      const take = (piece: Uint8Array): Chunk.Chunk<Line> => {
+      const linesOf = (piece: Uint8Array): Chunk.Chunk<Line> => {
         const lines: Array<Line> = []
         let from = 0
         for (let at = piece.indexOf(lineFeed); at >= 0; at = piece.indexOf(lineFeed, from)) {
@@ -63,7 +63,7 @@ export const split =
       }
 
       return Stream.concat(
-        Stream.flattenChunks(Stream.map(bytes, take)),
+        Stream.flattenChunks(Stream.map(bytes, linesOf)),
         Stream.suspend(() =>
           Stream.fromIterable(Option.toArray(Option.fromNullable(length > 0 ? end(new Uint8Array(0)) : undefined)))
         )

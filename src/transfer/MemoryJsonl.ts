@@ -151,7 +151,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
         Effect.gen(function*() {
           yield* writeEntries(job, batch)
           yield* options.onProgress?.(job.tally) ?? Effect.void
-          yield* EventLoop.turn
+          yield* EventLoop.pause
         })
       )
     )

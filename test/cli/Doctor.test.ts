@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("links to missing records, duplicates and parked (failed) extractions are found, and not repaired", () =>
+  it.scopedLive("links to missing records, duplicates and dead letters of extraction are found, and not repaired", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]

@@ -61,7 +61,7 @@ describe("the tables of an OutboxCluster", () => {
       yield* outbox.append(ada, "holiday", users("a secret"))
       yield* isSilent
       yield* outbox.flush
-      assert.lengthOf(yield* outbox.parked, 1)
+      assert.lengthOf(yield* outbox.deadLetters, 1)
       yield* isSilent
       isDown = false
       yield* outbox.release

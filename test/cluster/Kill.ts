@@ -192,7 +192,7 @@ export const suite = (url: string): void =>
           }
           yield* runners[1]!.signal("SIGKILL")
           yield* outbox.flush // extracted by the runner that is left
-          assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+          assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
 
           let readings = 0
           for (let line = 0; line < lines; line++) {

@@ -7,7 +7,7 @@ import * as Scope from "effect/Scope"
 import { user } from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
-import { turn } from "../../src/host/EventLoop.ts"
+import { pause } from "../../src/host/EventLoop.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { model } from "../harness/Outboxes.ts"
 import { outboxLaws } from "../harness/OutboxLaws.ts"
@@ -45,7 +45,7 @@ describe("an OutboxCluster", () => {
       const closing = yield* Effect.fork(
         Effect.tap(Scope.close(scope, Exit.void), () => Effect.sync(() => order.push("given away")))
       )
-      yield* Effect.repeatN(turn, 100)
+      yield* Effect.repeatN(pause, 100)
       yield* Deferred.succeed(gate, undefined)
       yield* Fiber.join(closing)
       assert.deepStrictEqual(order, ["kept", "given away"])

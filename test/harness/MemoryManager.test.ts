@@ -61,7 +61,7 @@ describe("MemoryManager", () => {
       assert.deepStrictEqual(items.map(({ body, metadata }) => ({ body, metadata })), [
         { body: "Ada lives in Porto", metadata: { city: "Porto" } }
       ])
-      assert.deepStrictEqual(yield* outboxes.get("notes")!.parked, [])
+      assert.deepStrictEqual(yield* outboxes.get("notes")!.deadLetters, [])
     }).pipe(Effect.provide(world({
       completion: Completion.layerNone,
       config: {
@@ -408,7 +408,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       for (const { name, store } of yield* stores) {
         const { items } = yield* store.list(ada, {})
         assert.deepStrictEqual(items.map(({ body }) => body).sort(), said.toSorted(), name)
-        assert.deepStrictEqual(yield* outboxes.get(name)!.parked, [])
+        assert.deepStrictEqual(yield* outboxes.get(name)!.deadLetters, [])
       }
     }).pipe(
       MemoryService.as(ada),

@@ -262,7 +262,7 @@ describe("an Outbox in which extractions fail", () => {
       yield* TestClock.adjust("1 minute")
       assert.deepStrictEqual(yield* remembered(store), ["first", "second", "third"])
       assert.strictEqual((yield* outbox.status).failuresInARow, 0)
-      assert.deepStrictEqual(yield* outbox.parked, [])
+      assert.deepStrictEqual(yield* outbox.deadLetters, [])
       yield* outbox.append(ada, "s", users("fourth"))
       yield* settled
       assert.lengthOf(yield* remembered(store), 4)
@@ -298,22 +298,22 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("an Outbox parks (no longer extracts) messages that fail ten times while others succeed, but not if no others wait", () =>
+  it.scoped("an Outbox sets aside as dead letters the messages that fail ten times while others succeed, but not if no others wait", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
       const outbox = yield* opened(store, { extract }, everySecond)
       yield* outbox.append(ada, "s", users("poison"))
       yield* TestClock.adjust("90 seconds")
-      assert.deepStrictEqual(yield* outbox.parked, [])
+      assert.deepStrictEqual(yield* outbox.deadLetters, [])
       yield* outbox.append(ada, "s", users("a"))
       yield* outbox.append(ada, "s", users("b"))
       yield* TestClock.adjust("90 seconds")
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
-      assert.deepStrictEqual((yield* outbox.parked).map(({ from, reason, to }) => ({ from, to, reason })), [
+      assert.deepStrictEqual((yield* outbox.deadLetters).map(({ from, reason, to }) => ({ from, to, reason })), [
         { from: 0, to: 1, reason: "model: mute" }
       ])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
   it.scoped("is not blocked by an extraction that hangs: not append, other conversations, or closing", () =>
@@ -390,7 +390,7 @@ describe("an Outbox in which extractions fail", () => {
       ])
       yield* outbox.flush
       assert.deepStrictEqual(calls, [["a", "a"]])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
   it.scoped("a stored answer of the model is discarded if records it refers to have changed; a new one is written once", () =>
@@ -435,25 +435,25 @@ describe("the capacity of an Outbox", () => {
       const store = yield* theStore
       let isDown = true
       const { calls, extract } = model(() => isDown ? mute : Effect.void)
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 1 })
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       for (const retryAfter of [1_000, 2_000, 4_000]) {
         const error = yield* Effect.flip(outbox.append(ada, "s", users("refused")))
         assert.deepStrictEqual(limited(error), { reason: "rate_limited", detail: { retryAfter } })
       }
       assert.lengthOf(calls, 3)
-      yield* outbox.append(ada, "t", users("another line has room"))
+      yield* outbox.append(ada, "t", users("another conversation has room"))
       isDown = false
       yield* TestClock.adjust("4 seconds")
       yield* outbox.append(ada, "s", users("b"))
       yield* outbox.flush
-      assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
   it.scoped("an append to a full conversation fails with rate_limited after one time slice (`turn`) if the extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
-      const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerLine: 1 })
+      const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       const refused = yield* Effect.fork(Effect.flip(outbox.append(ada, "s", users("refused"))))
       yield* settled
@@ -482,14 +482,14 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
-  it.scoped("capacity is freed by messages that are parked (set aside as failed), refused or purged", () =>
+  it.scoped("capacity is freed by messages that become dead letters, are refused or purged", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let refuse = false
       const { extract } = model((contents) => contents.includes("poison") ? refused : Effect.void)
       const outbox = yield* opened(refusing(store, () => refuse ? down : undefined), { extract }, {
         trigger: never,
-        capacityPerLine: 1
+        capacityPerConversation: 1
       })
       for (let n = 0; n < 3; n++) {
         yield* outbox.append(ada, "s", users("poison"))
@@ -501,13 +501,13 @@ describe("the capacity of an Outbox", () => {
       yield* outbox.append(ada, "s", users("a"))
       yield* outbox.flush
       assert.deepStrictEqual(yield* remembered(store), ["a"])
-      assert.lengthOf(yield* outbox.parked, 3)
+      assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
   it.scoped("the limit of open conversations closes those without waiting messages, whose triggers then count turns from 0 again", () =>
     Effect.gen(function*() {
       const store = yield* theStore
-      const outbox = yield* opened(store, model(), { openLines: 3, trigger: ExtractionTrigger.interval(2) })
+      const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })
       const turns = Array.from({ length: 60 }, (_, n) => n)
       yield* Effect.forEach(turns, (n) => outbox.append(ada, `s${n % 20}`, users(`${n}`)), { concurrency: 4 })
       yield* settled

@@ -16,7 +16,7 @@ const computed = (viewer: Viewer.Viewer, session: string, name: string) =>
   stableId(`outbox:${canonicalJson(["default", Viewer.scopeOf(viewer), viewer.reach, session])}:${name}`)
 const names = ["session", "0/0", "1/0", "2/0", "3/0", "plan/0"]
 
-/** Makes a store with the ids of earlier versions, which follow from the line alone. */
+/** Makes a store with the ids of earlier versions, which follow from the conversation alone. */
 const earlier = (store: MemoryStore.Service): MemoryStore.Service => ({
   ...store,
   sign: (_, text) => Effect.succeed(text)
@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version can be parked (set aside as failed), released and purged like any other",
+      "rows of an earlier version can become dead letters, be released and purged like any other",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)
@@ -149,7 +149,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
         const poison = model((contents) => isPoison && contents.includes("b") ? refused : Effect.void)
         const outbox = yield* opened(store, poison, unread)
         yield* outbox.flush
-        assert.deepStrictEqual((yield* outbox.parked).map(({ from, to }) => [from, to]), [[1, 2]])
+        assert.deepStrictEqual((yield* outbox.deadLetters).map(({ from, to }) => [from, to]), [[1, 2]])
         isPoison = false
         assert.strictEqual(yield* outbox.release, 1)
         yield* outbox.flush

@@ -23,7 +23,7 @@ const laws: Array<Law> = []
 const law = (title: string, check: Law["check"]): void => void laws.push({ title, check })
 const theStore = MemoryStore.MemoryStore
 
-/** Waits until the condition holds, turn by turn of the event loop; the test's own timeout ends it. */
+/** Waits until the condition holds, one iteration of the event loop after the other; the test's own timeout ends it. */
 const until = <E>(condition: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
   Effect.asVoid(Effect.repeat(Effect.zipRight(settled, condition), { until: (holds) => holds }))
 
@@ -49,7 +49,7 @@ law(
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c"])
       assert.deepStrictEqual(yield* rows(store), [])
       const { durable } = store.capabilities
-      assert.deepStrictEqual(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0, durable })
+      assert.deepStrictEqual(yield* outbox.status, { waiting: 0, deadLetters: 0, failuresInARow: 0, durable })
     })
 )
 
@@ -280,7 +280,7 @@ law(
 )
 
 law(
-  "messages that can never be extracted are parked (set aside) with the reason, others are extracted, and parked ones can be released",
+  "messages that can never be extracted become dead letters with the reason, others are extracted, and dead letters can be released",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -294,24 +294,24 @@ law(
       assert.deepStrictEqual(calls, [["a", "poison", "b"], ["a"], ["poison"], ["b"]])
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
       const reason = "invalid_draft: never"
-      assert.deepStrictEqual(yield* outbox.parked, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+      assert.deepStrictEqual(yield* outbox.deadLetters, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
       yield* outbox.flush
       assert.lengthOf(calls, 4)
 
       const later = yield* opened(store, { extract }, { trigger: never })
-      assert.deepInclude(yield* later.status, { waiting: 0, parked: 1 })
+      assert.deepInclude(yield* later.status, { waiting: 0, deadLetters: 1 })
       isPoison = false
       assert.strictEqual(yield* later.release, 1)
       assert.strictEqual(yield* later.release, 0)
       yield* remembers(store, "a", "b", "poison")
-      assert.deepStrictEqual(yield* later.parked, [])
+      assert.deepStrictEqual(yield* later.deadLetters, [])
       yield* waitsFor(later, 0)
-      assert.strictEqual((yield* later.status).parked, 0)
+      assert.strictEqual((yield* later.status).deadLetters, 0)
     })
 )
 
-law("messages whose extraction fails with a defect are parked (set aside)", (opened) =>
+law("messages whose extraction fails with a defect become dead letters", (opened) =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
@@ -319,7 +319,7 @@ law("messages whose extraction fails with a defect are parked (set aside)", (ope
     yield* outbox.append(ada, "s", users("bug"))
     yield* outbox.append(ada, "s", users("a"))
     yield* remembers(store, "a")
-    yield* until(Effect.map(outbox.parked, ([parked]) => parked?.reason === "unsupported: the extraction died"))
+    yield* until(Effect.map(outbox.deadLetters, ([letter]) => letter?.reason === "unsupported: the extraction died"))
   }))
 
 law(
@@ -348,10 +348,10 @@ law("fails to build with invalid options, and names every violation", (opened) =
     const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
       trigger: ExtractionTrigger.interval(0),
       capacityPerTenant: 0,
-      capacityPerLine: 1.5,
+      capacityPerConversation: 1.5,
       concurrency: 1,
-      openLines: NaN,
-      turn: 0,
+      openConversations: NaN,
+      timeSlice: 0,
       timeout: Infinity
     }))
     assert.strictEqual(reason, "invalid_draft")
@@ -359,10 +359,10 @@ law("fails to build with invalid options, and names every violation", (opened) =
       issues: [
         "interval: expected a whole number of turns, 1 or more",
         "capacityPerTenant: expected a whole number, 1 or more",
-        "capacityPerLine: expected a whole number, 1 or more",
+        "capacityPerConversation: expected a whole number, 1 or more",
         "concurrency: expected a whole number, 2 or more",
-        "openLines: expected a whole number, 1 or more",
-        "turn: expected a finite time, 1 ms or more, such as \"10 seconds\"",
+        "openConversations: expected a whole number, 1 or more",
+        "timeSlice: expected a finite time, 1 ms or more, such as \"10 seconds\"",
         "timeout: expected a finite time, 1 ms or more, such as \"10 seconds\""
       ]
     })
@@ -374,7 +374,7 @@ law(
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 2 })
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 2 })
       for (const [n, text] of ["a", "b", "c", "d", "e"].entries()) {
         assert.strictEqual(yield* outbox.append(ada, "s", users(text)), n)
       }
@@ -392,15 +392,15 @@ law(
       const store = yield* theStore
       let isDown = true
       const { extract } = model(() => isDown ? mute : Effect.void)
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 1 })
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerConversation: 1 })
       yield* outbox.append(ada, "s", users("a"))
       assert.strictEqual((yield* Effect.flip(outbox.append(ada, "s", users("refused")))).reason, "rate_limited")
-      yield* outbox.append(ada, "t", users("another line has room"))
+      yield* outbox.append(ada, "t", users("another conversation has room"))
       isDown = false
       yield* outbox.flush
       yield* outbox.append(ada, "s", users("b"))
       yield* outbox.flush
-      assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     })
 )
 

@@ -45,14 +45,14 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "a waiting plan is never written if the viewer may no longer write any scope, and its messages are parked (set aside)",
+      "a waiting plan is never written if the viewer may no longer write any scope, and its messages become dead letters",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })
         const outbox = yield* opened(store, model(), { trigger: never, about: "agent" })
         yield* outbox.flush
         assert.deepStrictEqual(yield* everything(store), [])
-        assert.lengthOf(yield* outbox.parked, 1)
+        assert.lengthOf(yield* outbox.deadLetters, 1)
       })
     )
   })

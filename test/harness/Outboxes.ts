@@ -13,7 +13,7 @@ import { isInternal } from "../../src/domain/MemoryScope.ts"
 import { type Message, user } from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Outbox from "../../src/harness/Outbox.ts"
-import { breath } from "../../src/harness/Outbox/OutboxTurns.ts"
+import { nextIteration } from "../../src/harness/Outbox/OutboxScheduler.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
@@ -124,8 +124,8 @@ export const refused = MemoryError.make("invalid_draft", {
 })
 export const mute = MemoryError.make("model", { op: "test", message: "mute" })
 
-/** Waits until every fiber has run as far as it can, also those that wait for a turn of the event loop. */
-export const settled = Effect.repeatN(Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99), breath), 2).pipe(
+/** Waits until every fiber has run as far as it can, also those that wait for an iteration of the event loop. */
+export const settled = Effect.repeatN(Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99), nextIteration), 2).pipe(
   Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99))
 )
 export const moved = MemoryError.make("conflict", { op: "test", message: "moved", detail: { expected: 1, actual: 2 } })

@@ -9,8 +9,8 @@ import { atOnce, type Steps } from "../../src/host/EventLoop.ts"
 import * as EventLoop from "../../src/host/EventLoop.ts"
 import { waitsOf } from "../waits.ts"
 
-describe("EventLoop.inTurn", () => {
-  it.live("long steps of concurrent fibers run one after another, each in its own turn of the event loop", () =>
+describe("EventLoop.serialSteps", () => {
+  it.live("long steps of concurrent fibers run one after another, each in its own iteration of the event loop", () =>
     Effect.gen(function*() {
       let turn = 0
       let isOver = false
@@ -19,10 +19,10 @@ describe("EventLoop.inTurn", () => {
         if (!isOver) setImmediate(count)
       }
       setImmediate(count)
-      const inTurn = yield* EventLoop.inTurn
+      const step = yield* EventLoop.serialSteps
       const turns = yield* Effect.forEach(
         Array.from({ length: 8 }, (_, n) => n),
-        (n) => inTurn(() => [n, turn] as const, () => 20_000),
+        (n) => step(() => [n, turn] as const, () => 20_000),
         { concurrency: "unbounded" }
       )
       isOver = true
@@ -65,18 +65,18 @@ describe("a step whose time is over", () => {
   it.live("a budget of a turn is spent after its work, or once its time is over, and the next turn has a new one", () =>
     Effect.gen(function*() {
       const still = clockOf(0)
-      const budget = EventLoop.makeTurnBudget(16)
+      const budget = EventLoop.makeIterationBudget(16)
       assert.isFalse(budget.isSpent(still))
       budget.spend(16)
       assert.deepStrictEqual([budget.isSpent(still), budget.isSpent()], [true, true])
-      yield* EventLoop.turn
-      yield* EventLoop.turn
+      yield* EventLoop.pause
+      yield* EventLoop.pause
       assert.deepStrictEqual([budget.isSpent(still), budget.isSpent()], [false, false])
       const quick = clockOf(5)
-      yield* EventLoop.turn
-      yield* EventLoop.turn
+      yield* EventLoop.pause
+      yield* EventLoop.pause
       budget.spend(1)
-      assert.isFalse(EventLoop.makeTurnBudget(16).isSpent(quick))
+      assert.isFalse(EventLoop.makeIterationBudget(16).isSpent(quick))
       assert.isTrue(budget.isSpent(quick))
     }))
 })
@@ -207,10 +207,10 @@ describe("EventLoop.LazyIndex", () => {
         const { index, rows, set } = made(aTurn / 2)
         for (let n = 0; n < count; n++) set(n, true)
         const fibers = [yield* Effect.fork(index.prepared), yield* Effect.fork(index.prepared)] as const
-        yield* EventLoop.turn
+        yield* EventLoop.pause
         for (const [at, [n, isThere, what]] of course.entries()) {
           set(n, isThere)
-          if (what === 0) yield* EventLoop.turn
+          if (what === 0) yield* EventLoop.pause
           if (what === 1 && at === 3) yield* Fiber.interrupt(fibers[0])
           if (what === 2 && at === 5) isOf(rows, index.build())
         }
@@ -226,7 +226,7 @@ describe("EventLoop.LazyIndex", () => {
       for (let n = 0; n < 100_000; n++) set(n, true)
       const fiber = yield* Effect.fork(index.prepared)
       for (const n of [0, 1, 99_998, 99_999, 200_000]) {
-        yield* EventLoop.turn
+        yield* EventLoop.pause
         set(n, false)
         set(n + 1, true)
         set(n + 1, n % 2 === 0)
@@ -241,7 +241,7 @@ describe("EventLoop.LazyIndex", () => {
       for (let n = 0; n < 10; n++) set(n, true)
       assert.isUndefined(index.known)
       let turns = 0
-      const other = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.turn, Effect.sync(() => turns++))))
+      const other = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.pause, Effect.sync(() => turns++))))
       const first = yield* index.prepared
       assert.isAtLeast(turns, 8)
       yield* Fiber.interrupt(other)

@@ -270,8 +270,8 @@ describe("applyEvents", () => {
       ifRevision: 3
     }]
     assert.deepStrictEqual(after(decisions, [lisbon, porto]), closed as never)
-    assert.deepStrictEqual(after(decisions, [lisbon], { said: [porto] }), closed as never)
-    assert.deepStrictEqual(after([{ event: "ADD", text: "Ada moved to Porto" }], [lisbon], { said: [porto] }), [])
+    assert.deepStrictEqual(after(decisions, [lisbon], { repeated: [porto] }), closed as never)
+    assert.deepStrictEqual(after([{ event: "ADD", text: "Ada moved to Porto" }], [lisbon], { repeated: [porto] }), [])
   })
 
   it("a record that is deleted and added with the same words stays as it is", () => {

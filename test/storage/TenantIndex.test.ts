@@ -24,7 +24,7 @@ describe("a TenantIndex that is built with yields", () => {
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
       const first = yield* Effect.fork(tenantIndex.prepared)
       const second = yield* Effect.fork(tenantIndex.prepared)
-      yield* EventLoop.turn
+      yield* EventLoop.pause
       for (const n of [0, 7]) tenantIndex.set(id(`${n}`), row(record(`${n}`, `new${n}`)))
       for (const n of [1, 6]) tenantIndex.set(id(`${n}`), undefined)
       tenantIndex.set(id("8"), row(record("8", "new8")))
@@ -43,7 +43,7 @@ describe("a TenantIndex that is built with yields", () => {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
       const building = yield* Effect.fork(tenantIndex.prepared)
-      yield* EventLoop.turn
+      yield* EventLoop.pause
       const index = tenantIndex.index()
       assert.strictEqual(index.size, 4)
       yield* Fiber.join(building)
@@ -68,7 +68,7 @@ describe("a TenantIndex that is built with yields", () => {
         tenantIndex.set(id(`${n}`), row(world.record(`${n}`, { createdAt: (n * 7_919) % count })))
       }
       const first = yield* Effect.fork(tenantIndex.prepared)
-      while (!isSorting) yield* EventLoop.turn
+      while (!isSorting) yield* EventLoop.pause
       yield* Fiber.interrupt(first)
       assert.isFalse(sorting().next().done)
       yield* tenantIndex.prepared
@@ -113,9 +113,9 @@ describe("a TenantIndex that is restored from bytes", () => {
       const waiting = yield* Effect.fork(tenantIndex.prepared)
       const other = yield* Effect.fork(tenantIndex.prepared)
       let turns = 0
-      const turning = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.turn, Effect.sync(() => turns++))))
+      const turning = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.pause, Effect.sync(() => turns++))))
       for (const n of [2_007, 7, 19_007]) {
-        yield* EventLoop.turn
+        yield* EventLoop.pause
         for (const one of [tenantIndex, expected]) change(one, n)
       }
       yield* Effect.all([Fiber.join(waiting), Fiber.join(other)])
@@ -142,7 +142,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       const tenantIndex = filled()
       tenantIndex.restore(encoded.slice())
       const waiting = yield* Effect.fork(tenantIndex.prepared)
-      yield* EventLoop.turn
+      yield* EventLoop.pause
       for (const one of [tenantIndex, expected]) change(one, 7)
       assert.deepStrictEqual(answers(tenantIndex), answers(expected))
       assert.isFalse(tenantIndex.isBuilt())
@@ -172,9 +172,9 @@ it.live("a TenantIndex of any size finds links with yields, including those of r
     const tenantIndex = made()
     for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
     let turns = 0
-    const other = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.turn, Effect.sync(() => turns++))))
+    const other = yield* Effect.fork(Effect.forever(Effect.zipRight(EventLoop.pause, Effect.sync(() => turns++))))
     const asking = yield* Effect.fork(tenantIndex.links)
-    yield* EventLoop.turn
+    yield* EventLoop.pause
     tenantIndex.set(id("3"), row(record("Other", "[[Name 39]]")))
     tenantIndex.set(id("39"), undefined)
     tenantIndex.set(id("new"), row(record("New", "[[name  3]]")))

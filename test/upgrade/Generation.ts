@@ -52,7 +52,7 @@ const Outbox = Schema.Struct({
   waiting: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }),
   /** The messages whose plan is kept: no model is asked for them again. */
   planned: Schema.Array(Schema.String),
-  /** The parked messages, all in the default tenant. */
+  /** The messages in dead letters, all in the default tenant. */
   parked: Schema.Array(Schema.String),
   /** The lines that have a session row, each with the sequence number of its next message. */
   lines: Schema.Array(Schema.Struct({ viewer: Named, session: Schema.String, next: Schema.Int }))

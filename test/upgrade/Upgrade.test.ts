@@ -92,7 +92,9 @@ describe("data of an earlier release", () => {
         const manifest = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
         const tombstones = Effect.gen(function*() {
           const { history } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
-          const newest = new Map(history?.places.toReversed().map((place) => [`${place.tenant}/${place.id}`, place]))
+          const newest = new Map(
+            history?.locations.toReversed().map((location) => [`${location.tenant}/${location.id}`, location])
+          )
           return history && Array.from(newest.values()).filter(({ forgotten }) => forgotten)
         })
         const before = yield* tombstones // the first generation has no history
@@ -104,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the messages in an outbox of an earlier release are extracted once, and each parked message once released",
+    "the messages in an outbox of an earlier release are extracted once, and each message of a dead letter once released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -130,14 +132,14 @@ describe("data of an earlier release", () => {
           for (let opening = 0; opening < 2; opening++) {
             yield* session((outbox) =>
               Effect.gen(function*() {
-                assert.deepInclude(yield* outbox.status, { waiting: 0, parked: parked.length })
+                assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: parked.length })
               }), [])
           }
           yield* session((outbox) =>
             Effect.gen(function*() {
               assert.strictEqual(yield* outbox.release, parked.length)
               yield* outbox.flush
-              assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+              assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
             }), parked)
           const asked = model.calls.flat().map((text) => text.slice(0, 50))
           const unplanned = [...Object.values(waiting).flat(), ...parked].filter((text) => !planned.includes(text))

@@ -178,7 +178,7 @@ describe("a process that ends the turn of a lock holder (moves the holder's temp
         for (const hasTurn of [true, false, true]) {
           if (hasTurn) fs.mkdirSync(path.join(root, ".effect-memory/turns/abc"), { recursive: true })
           if (hasTurn) fs.writeFileSync(path.join(root, ".effect-memory/turns/abc/1"), "half a rec")
-          yield* vaultFs.end("abc")
+          yield* vaultFs.fence("abc")
           assert.deepStrictEqual(fs.readdirSync(path.join(root, ".effect-memory/turns")), [])
         }
         // a lock of that process is taken over, too
@@ -191,7 +191,7 @@ describe("a process that ends the turn of a lock holder (moves the holder's temp
   }
 })
 
-describe("a live process whose turn folder is deleted", () => {
+describe("a live process whose staging folder is deleted", () => {
   const turns = (root: string) => path.join(root, ".effect-memory/turns")
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))
@@ -201,7 +201,7 @@ describe("a live process whose turn folder is deleted", () => {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
       yield* put(one.store, draft("one"))
-      yield* put(other.store, draft("other")) // it deletes the turn folder of the first one
+      yield* put(other.store, draft("other")) // it deletes the staging folder of the first one
       yield* put(one.store, draft("one again"))
       fs.rmSync(turns(root), { recursive: true })
       yield* put(one.store, draft("one at last"))

@@ -39,18 +39,18 @@ const law = (title: string, check: (root: string) => Effect.Effect<void, unknown
 const historyOf = (root: string) =>
   Effect.gen(function*() {
     const fs = yield* VaultFileSystem.make(root)
-    yield* fs.begin
+    yield* fs.createStaging
     return History.make(fs)
   })
 const part = (revision: number, body = "x", name = "a"): History.Part => ({
   ...{ tenant: "default", id: id(name), record: record(name, { revision, body }), forgotten: false, extra: {} },
-  ...{ path: `users/ada/${name}.md`, gone: [], before: null, after: "hash" }
+  ...{ path: `users/ada/${name}.md`, removed: [], before: null, after: "hash" }
 })
 /** Returns the revisions of the records that a process finds on opening the vault. */
 const found = (root: string, ...names: ReadonlyArray<string>) =>
   Effect.map(
     Effect.tap(historyOf(root), (history) => history.news(true)),
-    (history) => names.map((name) => history.places("default", id(name)).map(({ revision }) => revision))
+    (history) => names.map((name) => history.locations("default", id(name)).map(({ revision }) => revision))
   )
 
 describe("the history of a vault", () => {
@@ -173,12 +173,12 @@ describe("the history of a vault", () => {
       yield* ours.append([part(1)])
       yield* late.news(true)
       for (let revision = 2; revision < 50; revision++) yield* ours.append([part(revision, "long ".repeat(10_000))])
-      const before = ours.unlanded().at(-1)!.number
-      yield* ours.land
+      const before = ours.pending().at(-1)!.number
+      yield* ours.checkpoint
       const size = fs.statSync(file(root)).size
       yield* ours.compact
       assert.isBelow(fs.statSync(file(root)).size, size / 2)
-      assert.lengthOf(ours.places("default", id("a")), 20)
+      assert.lengthOf(ours.locations("default", id("a")), 20)
       const refused = yield* Effect.flip(late.append([part(2)]))
       assert.strictEqual(refused.reason, "conflict")
       yield* ours.news(true)
@@ -187,10 +187,10 @@ describe("the history of a vault", () => {
       const again = yield* historyOf(root)
       yield* again.news(true)
       assert.deepStrictEqual(
-        again.places("default", id("a")).map(({ revision }) => revision),
+        again.locations("default", id("a")).map(({ revision }) => revision),
         Array.from({ length: 20 }, (_, n) => 50 - n)
       )
-      assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
+      assert.deepStrictEqual(again.pending().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the appended line is kept", () =>
@@ -209,12 +209,12 @@ describe("the history of a vault", () => {
       const ours = yield* historyOf(root).pipe(Effect.provide(platform))
       yield* ours.renew([])
       for (let revision = 1; revision < 50; revision++) yield* ours.append([part(revision, "long ".repeat(10_000))])
-      yield* ours.land
+      yield* ours.checkpoint
       isDue = true
       assert.strictEqual((yield* Effect.flip(ours.compact)).reason, "conflict")
       assert.isFalse(isDue)
       yield* ours.news(true)
-      yield* ours.land
+      yield* ours.checkpoint
       const { size } = fs.statSync(file(root))
       yield* ours.compact
       assert.isBelow(fs.statSync(file(root)).size, size / 2)
@@ -266,7 +266,7 @@ describe("the history of a vault", () => {
       const generation = stale.generation()
       yield* stale.news(false)
       assert.isAbove(stale.generation(), generation)
-      const revisions = (name: string) => stale.places("default", id(name)).map(({ revision }) => revision)
+      const revisions = (name: string) => stale.locations("default", id(name)).map(({ revision }) => revision)
       assert.deepStrictEqual(["a", "b", "c", "d", "e"].map(revisions), [[3, 2], [], [2, 1], [1], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
@@ -326,7 +326,7 @@ describe("the history of a vault", () => {
       yield* ours.append([part(1)])
       yield* ours.undo(yield* ours.append([part(2), part(1, "x", "b")]))
       yield* ours.append([part(2, "y")])
-      yield* ours.land
+      yield* ours.checkpoint
       assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
     }).pipe(Effect.provide(NodeContext.layer)))
 
@@ -346,7 +346,7 @@ describe("the history of a vault", () => {
         yield* next.news(true)
         yield* next.append([part(2, "y")])
         yield* next.append([part(3, "y")])
-        yield* next.land
+        yield* next.checkpoint
         assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[3, 2, 1], [], []])
         fs.truncateSync(file(root), whole)
         fs.appendFileSync(file(root), lines.join("\n"))
@@ -365,7 +365,7 @@ describe("the history of a vault", () => {
       assert.strictEqual((yield* Effect.flip(late)).reason, "conflict")
       yield* sleeper.news(true)
       yield* sleeper.append([part(1, "x", "c")])
-      assert.lengthOf(sleeper.places("default", id("a")), 1)
+      assert.lengthOf(sleeper.locations("default", id("a")), 1)
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
@@ -377,12 +377,12 @@ describe("the history of a vault", () => {
       const [a, b] = [part(1, "of a", "a"), part(1, "of b", "b")]
       yield* ours.renew([a, b])
       yield* reader.news(false)
-      const [stale] = reader.places("default", id("a"))
+      const [stale] = reader.locations("default", id("a"))
       yield* ours.renew([b, a]) // the lines have equal lengths
       assert.isTrue(yield* reader.isReplaced)
       assert.isTrue(Option.isNone(yield* reader.read(stale!)))
       yield* reader.news(false)
-      const [now] = reader.places("default", id("a"))
+      const [now] = reader.locations("default", id("a"))
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 

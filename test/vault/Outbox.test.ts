@@ -76,7 +76,7 @@ describe("an outbox (queue of messages from which memories are extracted) in a v
           const outbox = yield* Boxes.opened(store, Boxes.model())
           yield* outbox.flush
           assert.deepStrictEqual(yield* vault.issues, [])
-          assert.deepStrictEqual(yield* outbox.parked, [])
+          assert.deepStrictEqual(yield* outbox.deadLetters, [])
           const count = yield* onceEach(store, acknowledged)
           assert.isAbove(acknowledged.length, rounds * 3)
           yield* Effect.logInfo(`${rounds} kills, ${acknowledged.length} acknowledged, ${count} extracted, each once`)
@@ -171,7 +171,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
         const outbox = yield* boxOf(store, model(() => refused))
         yield* outbox.append(ada, "s", users(word))
         yield* outbox.flush
-        assert.lengthOf(yield* outbox.parked, 1)
+        assert.lengthOf(yield* outbox.deadLetters, 1)
       })
   )
 
@@ -199,7 +199,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(seen.flat(), [])
       assert.deepStrictEqual(where(root), [])
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a wombat"])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0 })
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0, failuresInARow: 0 })
       assert.strictEqual(yield* outbox.append(ada, "s", users("a cat")), 1)
       yield* outbox.flush
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])

@@ -22,7 +22,7 @@ const polled = Effect.gen(function*() {
   const called = yield* keepCurrent(fs, {
     changeFeed,
     follow: Effect.void,
-    land: Effect.void,
+    checkpoint: Effect.void,
     refresh: Effect.zipRight(Effect.sync(() => looks++), Effect.sleep(`${takes} seconds`))
   }, Duration.seconds(1))
   return {

@@ -71,23 +71,23 @@ describe("a temporary file of a vault", () => {
             Effect.provide(isDirect ? NodeContext.layer : platformWith(() => ({})))
           )
           const at = path.join(root, "a/b/file")
-          yield* writer.begin
+          yield* writer.createStaging
           for (const text of ["one", "two"]) {
             yield* writer.write("a/b/file", text, { force: false, isFenced: true })
             assert.strictEqual(fs.readFileSync(at, "utf8"), text)
           }
           fs.rmSync(path.join(root, "a"), { recursive: true })
           yield* writer.write("a/b/file", "three", { force: false, isFenced: true })
-          const ended = thief.end(writer.own)
+          const ended = thief.fence(writer.writerId)
           // before the write, and between writing the temporary file and the rename
           yield* ended
           yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true }))
-          yield* writer.begin
+          yield* writer.createStaging
           yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true, guard: ended }))
           yield* Effect.flip(writer.write("a/c/file", "late", { force: false, isFenced: true }))
           assert.strictEqual(fs.readFileSync(at, "utf8"), "three")
           assert.isFalse(fs.existsSync(path.join(root, "a/c/file")))
-          yield* writer.begin
+          yield* writer.createStaging
           yield* writer.write("a/b/file", "again", { force: false, isFenced: true })
           assert.strictEqual(fs.readFileSync(at, "utf8"), "again")
         })

@@ -27,7 +27,7 @@ const pathOf = (n: number) => `users/ada/${n}.md`
 const made: ReadonlyArray<MemoryRecord> = Array.from({ length: records }, (_, n) => record(nameOf(n)))
 const part = (record: MemoryRecord, n: number): History.Part => ({
   ...{ tenant: "default", id: record.id, record, forgotten: false, extra: {} },
-  ...{ path: pathOf(n), gone: [], before: null, after: "hash" }
+  ...{ path: pathOf(n), removed: [], before: null, after: "hash" }
 })
 
 /** Makes a history with a revision of each record, and opens it as a new process would. */
@@ -35,7 +35,7 @@ const written = Effect.gen(function*() {
   const root = yield* place
   const fs = yield* VaultFileSystem.make(root)
   yield* fs.makeFolder(".effect-memory")
-  yield* fs.begin
+  yield* fs.createStaging
   const history = History.make(fs)
   yield* history.renew(made.map(part))
   return { disk: fs, history: History.make(fs) }
@@ -109,7 +109,7 @@ describe("a vault that yields to the event loop during long work", () => {
         Effect.gen(function*() {
           let confirmed = 0
           const ahead = VaultFile.makeAhead(history, {
-            viewed: () => history.last(),
+            lastReadBatch: () => history.last(),
             rowOf: (tenant, record) => Revision.rowOf(kinds, tenant, record)
           })
           const found = new Map<string, VaultFile.Found>(made.map((_, n) => [pathOf(n), undefined]))
@@ -142,7 +142,7 @@ describe("a vault that yields to the event loop during long work", () => {
         } as const
         state.restore({ ...entry, path: pathOf(n), extra: {} })
       }
-      history.awaited.clear() // a vault does this once it has scanned the files
+      history.unreadFiles.clear() // a vault does this once it has scanned the files
       const revisions = RevisionReader.make(history, state, history.last)
       assert.isAtLeast(yield* turns(revisions.forgotten("default")), 3)
       assert.isAtLeast(yield* turns(revisions.lifetimes("default")), 5)
@@ -153,22 +153,22 @@ describe("a vault that yields to the event loop during long work", () => {
 })
 
 describe("the steps in which a snapshot is made", () => {
-  const places = made.map((record, n): HistoryLine.Place => ({
+  const locations = made.map((record, n): HistoryLine.RevisionLocation => ({
     ...{ tenant: "default", id: record.id, batch: 1, revision: 1, forgotten: false, part: 0, parts: 1, isKept: true },
-    ...{ path: pathOf(n), gone: [], before: null, after: n % 2 === 0 ? "hash" : "other", offset: n, length: 1 }
+    ...{ path: pathOf(n), removed: [], before: null, after: n % 2 === 0 ? "hash" : "other", offset: n, length: 1 }
   }))
   const entries = made.map((record, n): VaultFile.Entry => ({
     ...{ _tag: "Entry", path: pathOf(n), tenant: "default", settled: true, hash: "hash", signed: true, extra: {} },
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("the function placed finds the position of each entry in the history, at most 2,048 entries per step", () => {
-    const { most, value } = perStep(entries, (entries) => SnapshotPart.placed(entries, places))
+  it("the function locate finds the position of each entry in the history, at most 2,048 entries per step", () => {
+    const { most, value } = perStep(entries, (entries) => SnapshotPart.locate(entries, locations))
     assert.isAtMost(most, 2_048)
-    assert.isAtMost(perStep(places, (places) => SnapshotPart.placed(entries, places)).most, 4_096)
-    const [even, odd] = [0, 1].map((rest) => places.filter((_, n) => n % 2 === rest))
+    assert.isAtMost(perStep(locations, (locations) => SnapshotPart.locate(entries, locations)).most, 4_096)
+    const [even, odd] = [0, 1].map((rest) => locations.filter((_, n) => n % 2 === rest))
     assert.deepStrictEqual(value.placed.map(({ entry }) => entry), entries)
-    assert.deepStrictEqual(value.placed.flatMap(({ place }) => place ?? []), even)
+    assert.deepStrictEqual(value.placed.flatMap(({ location }) => location ?? []), even)
     assert.deepStrictEqual(value.others, odd)
   })
 
@@ -189,11 +189,11 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("the functions joining and signed concatenate and sign bytes in steps of a megabyte, with the same result as in one step", () => {
+  it("the functions concatSteps and signed concatenate and sign bytes in steps of a megabyte, with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )
-    const steps = HistoryLine.joining(parts, 5)
+    const steps = HistoryLine.concatSteps(parts, 5)
     let work = 0
     for (let next = steps.next();; next = steps.next()) {
       if (next.done === true) {
@@ -203,7 +203,7 @@ describe("the steps in which a snapshot is made", () => {
       work = Math.max(work, next.value)
     }
     assert.isAtMost(work, 2 * 1_048_576 >> 6)
-    const all = HistoryLine.joined(parts)
+    const all = HistoryLine.concat(parts)
     const signing = Array.from(SnapshotPart.signed("key", all))
     assert.lengthOf(signing, Math.ceil(all.length / 1_048_576))
     assert.strictEqual(atOnce(SnapshotPart.signed("key", all)), sign("key", all))

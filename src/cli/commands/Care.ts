@@ -53,7 +53,7 @@ export const verify = make({
   run: ({ shared }) =>
     Effect.gen(function*() {
       const report = yield* examined(shared, { checks: ["files", "records"] })
-      yield* print(shared, Verified, report, told)
+      yield* print(shared, Verified, report, summaryOf)
       if (!report.isHealthy) return yield* CommandError.make("found", "")
     })
 })
@@ -146,11 +146,11 @@ export const doctor = make({
       const report = yield* examined(shared, { model })
       const due = report.findings.filter(({ isMendable }) => isMendable)
       if (!repair || due.length === 0) {
-        yield* print(shared, Examined, report, told)
+        yield* print(shared, Examined, report, summaryOf)
         if (!report.isHealthy) return yield* CommandError.make("found", "")
         return
       }
-      if (!shared.json) yield* screen.out(`${told(report, screen)}\n`)
+      if (!shared.json) yield* screen.out(`${summaryOf(report, screen)}\n`)
       if (screen.canAsk && !yes && !(yield* screen.ask(`Mend ${counted(due.length, "finding")}? [y/N] `))) {
         return yield* CommandError.make("failed", "nothing was done")
       }
@@ -166,7 +166,7 @@ export const doctor = make({
           `mended: ${counted(files, "file")} restored, ${counted(vectors, "vector")} made${
             isReindexed ? ", index made again" : ""
           }`,
-          after.isHealthy ? "nothing is left" : told(after, screen)
+          after.isHealthy ? "nothing is left" : summaryOf(after, screen)
         ].join("\n"))
       if (!after.isHealthy) return yield* CommandError.make("found", "")
     })
@@ -209,7 +209,7 @@ const pendingOf = (store: Service, model: string) =>
 /** Largest number of problems of one check that are printed. */
 const most = 20
 
-const told = (report: Doctor.Report, { paint }: Streams): string =>
+const summaryOf = (report: Doctor.Report, { paint }: Streams): string =>
   report.isHealthy ? `${paint("green", "healthy")}: ${counted(report.rows, "row")} read` : [
     ...Doctor.Check.literals.flatMap((check) => {
       const findings = report.findings.filter((finding) => finding.check === check)

@@ -30,7 +30,7 @@ const Tenant = Schema.Struct({
   kinds: Counts,
   /** Number of texts without a vector, for each model that has vectors in the store. */
   awaiting: Counts,
-  /** Numbers of messages that wait for extraction, and of parked messages, whose extraction failed for good. */
+  /** Numbers of messages that wait for extraction, and of messages in dead letters, whose extraction failed for good. */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
   /** Time of the last change of a record, epoch milliseconds. */
   changedAt: Schema.optional(Schema.Number)
@@ -122,7 +122,7 @@ const tenantOf = (store: typeof MemoryStore.Service, tenant: string, now: number
       awaiting,
       messages: {
         waiting: states.reduce((sum, state) => sum + OutboxWorkers.waitingOf(state), 0),
-        parked: states.flatMap(OutboxWorkers.parkedOf).reduce((sum, { from, to }) => sum + to - from, 0)
+        parked: states.flatMap(OutboxWorkers.deadLettersOf).reduce((sum, { from, to }) => sum + to - from, 0)
       },
       ...(last >= 0 && { changedAt: last })
     }

@@ -1,12 +1,12 @@
 /**
- * Turns waiting messages into memories. A reading (one extraction run) asks the model, stores its answer as a plan, and writes the plan. To
- * read a batch means to extract memories from it. `drain` repeats readings until no message of a conversation waits. A batch is the
- * messages of one append; a parked batch is set aside and no longer read. Failures are handled as follows:
+ * Turns waiting messages into memories. An extraction run asks the model, stores its answer as a plan, and writes the plan. `drain`
+ * repeats runs until no message of a conversation waits. A batch is the messages of one append; a dead letter is a batch that is set aside
+ * and no longer extracted. Failures are handled as follows:
  *
  * ```text
  * ten failures in a row of a conversation     only every third request is tried, until one succeeds
- * a permanent failure                         parks the batch; several batches are first read one by one to find it
- * a batch that failed ten times while         is parked too; until then the batch that failed least is tried first
+ * a permanent failure                         sets the batch aside; several batches are first extracted one by one to find it
+ * a batch that failed ten times while         is set aside too; until then the batch that failed least is tried first
  * others succeeded
  * ```
  *
@@ -28,8 +28,8 @@ import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import type { ExtractionConfig, Listener, Options } from "../Outbox.ts"
 import * as OutboxLog from "./OutboxLog.ts"
+import * as OutboxScheduler from "./OutboxScheduler.ts"
 import * as OutboxState from "./OutboxState.ts"
-import * as OutboxTurns from "./OutboxTurns.ts"
 import type { OutboxWorker } from "./OutboxWorker.ts"
 
 /** Dependencies and counts that all extraction runs of one outbox share. */
@@ -38,7 +38,7 @@ export interface ExtractionRunner {
   readonly pipeline: MemoryPipeline.Service
   readonly options: ExtractionConfig
   readonly listener: Listener
-  readonly readers: OutboxTurns.ReadingTurns
+  readonly scheduler: OutboxScheduler.OutboxScheduler
   /** Longest time of one call of the pipeline, with all its model calls, or of a store that extracts by itself. */
   readonly timeout: Duration.DurationInput
   /** Number of extraction runs that failed, in all conversations, since the last one that succeeded. Permanent failures do not count. */
@@ -70,8 +70,8 @@ export const attempt = (
 /** Repeats extraction runs until no message of the conversation waits; fails if a run fails and its messages still wait. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
-    worker.isReading = true
-    return Effect.ensuring(steps(runner, worker), Effect.sync(() => worker.isReading = false))
+    worker.isExtracting = true
+    return Effect.ensuring(steps(runner, worker), Effect.sync(() => worker.isExtracting = false))
   })).pipe(
     Effect.catchAllDefect((cause) =>
       MemoryError.make("unavailable", { op: "drain", message: "the outbox died", cause })
@@ -98,8 +98,8 @@ export const targetOf = (
     ...about === "agent" && userId === undefined ? ["agent" as const] : []
   ]
   const scope = options?.scope ?? (about === "agent" ? agentId !== undefined && { agentId } : Viewer.subjectOf(viewer))
-  const isSaid = scope !== false && (scope !== Global || options?.scope === Global)
-  return isSaid && Viewer.mayWrite(viewer, scope, sharedWrites)
+  const isGiven = scope !== false && (scope !== Global || options?.scope === Global)
+  return isGiven && Viewer.mayWrite(viewer, scope, sharedWrites)
     ? Effect.succeed({ scope, sharedWrites })
     : MemoryError.make("invalid_scope", {
       op: "append",
@@ -113,10 +113,10 @@ export const targetOf = (
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
   ...Validation.countIssues("capacityPerTenant", options.capacityPerTenant, 1),
-  ...Validation.countIssues("capacityPerLine", options.capacityPerLine, 1),
+  ...Validation.countIssues("capacityPerConversation", options.capacityPerConversation, 1),
   ...Validation.countIssues("concurrency", options.concurrency, 2),
-  ...Validation.countIssues("openLines", options.openLines, 1),
-  ...Validation.timeIssues("turn", options.turn, { least: 1 }),
+  ...Validation.countIssues("openConversations", options.openConversations, 1),
+  ...Validation.timeIssues("timeSlice", options.timeSlice, { least: 1 }),
   ...Validation.timeIssues("timeout", options.timeout, { least: 1 }),
   ...Validation.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
   ...(options.options?.maxFacts === undefined || isMaxFacts(options.options.maxFacts)
@@ -131,19 +131,19 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
 
 /**
  * Number of failures in a row after which only every third request of a conversation is carried out. Also the number of failures of one
- * batch, while other batches succeed, after which that batch is parked.
+ * batch, while other batches succeed, after which that batch is set aside.
  */
 const maxFailures = 10
 /** Largest number of messages, and of store rows (up to 60,000 characters each), in one extraction run; a single batch may exceed both. */
-const readingLimits = { messages: 100, rows: 16 }
+const runLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(OutboxLog.look(runner.log, worker), (state) => {
     if (state.plan || OutboxState.waiting(state).length > 0) {
-      const turn = Effect.zipRight(runner.log.turns.step, step(runner, worker))
-      return Effect.zipRight(OutboxTurns.take(runner.readers, worker, turn), steps(runner, worker))
+      const run = Effect.zipRight(runner.log.limiter.step, step(runner, worker))
+      return Effect.zipRight(OutboxScheduler.schedule(runner.scheduler, worker, run), steps(runner, worker))
     }
-    worker.readsSingly = false
+    worker.extractsSingly = false
     worker.failures.clear()
     return Effect.void
   })
@@ -154,7 +154,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
     const before = worker.state
     const { plan } = before
     const batches = nextBatches(worker)
-    return (plan ? resume(runner, worker, plan) : Effect.as(read(runner, worker, batches), true)).pipe(
+    return (plan ? resume(runner, worker, plan) : Effect.as(extract(runner, worker, batches), true)).pipe(
       Effect.catchAllDefect((cause) =>
         MemoryError.make("unsupported", { op: "extract", message: "the extraction died", cause })
       ),
@@ -167,7 +167,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
             for (const { from } of batches) worker.failures.delete(from)
           }),
         onFailure: (error) => {
-          if (!OutboxState.isTaken(error)) return countFailure(runner, worker, batches, error)
+          if (!OutboxState.isSuperseded(error)) return countFailure(runner, worker, batches, error)
           worker.isStale = true
           return Effect.flatMap(
             OutboxLog.look(runner.log, worker),
@@ -182,7 +182,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
 const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
   const waiting = OutboxState.waiting(worker.state)
   const group: Array<OutboxState.Batch> = []
-  if (worker.readsSingly) {
+  if (worker.extractsSingly) {
     const timesOf = ({ from }: OutboxState.Batch) => worker.failures.get(from)?.times ?? 0
     for (const batch of waiting) {
       if (group[0] === undefined || timesOf(batch) < timesOf(group[0])) group[0] = batch
@@ -193,16 +193,17 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
   for (const batch of waiting) {
     rows += batch.rows.length
     const first = group[0] ?? batch
-    if (group.length > 0 && (batch.to - first.from > readingLimits.messages || rows > readingLimits.rows)) break
+    if (group.length > 0 && (batch.to - first.from > runLimits.messages || rows > runLimits.rows)) break
     group.push(batch)
   }
   return group
 }
 
 /**
- * Counts a failure of the batches. After a permanent failure, or the tenth one, batches that were read together are read one by one from
- * now on; a batch that was read alone is parked, for a tenth failure only if another extraction has succeeded since the batch's first
- * failure. Fails with the error, unless the batch is parked, or the failure is permanent and batches are to be read one by one.
+ * Counts a failure of the batches. After a permanent failure, or the tenth one, batches that were extracted together are extracted one by
+ * one from now on; a batch that was extracted alone is set aside, for a tenth failure only if another extraction has succeeded since the
+ * batch's first failure. Fails with the error, unless the batch is set aside, or the failure is permanent and batches are to be extracted
+ * one by one.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -226,22 +227,27 @@ const countFailure = (
     const [batch, ...others] = batches
     if (batch === undefined || !(isFinal || least >= maxFailures)) return yield* error
     if (others.length === 0) {
-      // another process may have finished the batch meanwhile; then `park` fails and nothing needs to be parked
-      yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isTaken, () => Effect.void)
+      // another process may have finished the batch meanwhile; then `setAside` fails and nothing needs to be set aside
+      yield* Effect.catchIf(OutboxLog.setAside(runner.log, worker, batch, error), OutboxState.isSuperseded, () =>
+        Effect.void)
       worker.failures.delete(batch.from)
-      if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were caused by the parked batch
+      if (!isFinal) {
+        runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were caused by this batch
+      }
       return
     }
-    worker.readsSingly = true
+    worker.extractsSingly = true
     worker.failures.clear()
-    if (!isFinal) return yield* error
+    if (!isFinal) {
+      return yield* error
+    }
   })
 
 /**
  * Extracts memories from the batches; writes them and erases the batches in one write. With the extractor `ingest`, passes the messages to
- * the store, and then erases the batches. Fails with `taken` if another process has extracted the batches first.
+ * the store, and then erases the batches. Fails with `superseded` if another process has extracted the batches first.
  */
-const read = (
+const extract = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
   batches: ReadonlyArray<OutboxState.Batch>
@@ -276,7 +282,7 @@ const read = (
       ...options.options,
       scope,
       sharedWrites,
-      line: lineOf(options, worker),
+      conversation: conversationNameOf(options, worker),
       sequence: entries.map(({ sequence }) => sequence),
       apply
     })
@@ -287,11 +293,11 @@ const read = (
   })
 
 /**
- * Returns the name of a conversation from which record ids are derived. The name begins with the `line` option, if given, so that outboxes
- * with different lines never derive the same id.
+ * Returns the name of a conversation from which record ids are derived. The name begins with the `conversation` option, if given, so that
+ * outboxes with different names never derive the same id.
  */
-const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
-  line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
+const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
+  conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])
 
 /**
  * Writes the stored plan. If the plan does not fit the waiting messages, the allowed scopes or the records any more, deletes it and returns
@@ -319,7 +325,7 @@ const resume = (
         return true
       }
       const { left } = written
-      if (OutboxState.isTaken(left) || (left.isRetryable && left.reason !== "conflict")) return yield* left
+      if (OutboxState.isSuperseded(left) || (left.isRetryable && left.reason !== "conflict")) return yield* left
     }
     yield* OutboxLog.dropPlan(runner.log, worker, plan)
     return false

@@ -19,26 +19,26 @@ import { type Message, sanitize } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import type { StepLimiter } from "./OutboxScheduler.ts"
 import * as OutboxState from "./OutboxState.ts"
-import type { EventLoopTurns } from "./OutboxTurns.ts"
 import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of this module's functions for one outbox, and the numbers of its parked batches (set aside after failures). */
+/** Dependencies of this module's functions for one outbox, and the numbers of its dead letters (batches set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
-  readonly turns: EventLoopTurns
+  readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
-  /** Number of parked batches of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
-  readonly parked: Map<string, number>
+  /** Number of dead letters of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
+  readonly deadLetters: Map<string, number>
   /** Called after each change of a worker's state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log; `parked` is empty until states are read. */
-export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
+/** Makes a log; `deadLetters` is empty until states are read. */
+export const make = (options: Omit<OutboxLog, "deadLetters">): OutboxLog => ({ ...options, deadLetters: new Map() })
 
 /** Returns the cached state of the conversation; if `worker.isStale`, reads it from the store first. */
 export const look = (
@@ -58,14 +58,14 @@ export const learn = (
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
-  { from, rows, to }: Omit<OutboxState.Batch, "parked">,
+  { from, rows, to }: Omit<OutboxState.Batch, "failure">,
   sessionRow: OutboxState.Row
 ): Effect.Effect<void> =>
   worker.writeLock.withPermits(1)(Effect.suspend(() => {
     const { isStale, state } = worker
     if (isStale || state.revision >= sessionRow.revision) return Effect.void
     if (state.revision + 1 < sessionRow.revision || from !== state.next) return Effect.sync(() => worker.isStale = true)
-    const batches = rows.length > 0 ? [...state.batches, { from, to, rows, parked: undefined }] : state.batches
+    const batches = rows.length > 0 ? [...state.batches, { from, to, rows, failure: undefined }] : state.batches
     return cache(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
   })).pipe(Effect.asVoid)
 
@@ -76,16 +76,16 @@ export const observeAppend = (
 export const append = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
-  said: ReadonlyArray<Message>,
-  meant: (message: Message) => boolean
+  given: ReadonlyArray<Message>,
+  isSelected: (message: Message) => boolean
 ): Effect.Effect<number, MemoryError.MemoryError> => {
-  const messages = said.map(sanitize)
-  const isMeant = messages.map(meant)
+  const messages = given.map(sanitize)
+  const isMeant = messages.map(isSelected)
   const isKept = isMeant.includes(true)
-  const written = (place?: OutboxWorker.Reservation) =>
+  const written = (release?: OutboxWorker.Reservation) =>
     Effect.suspend(() => {
       let from = 0
-      return move(log, worker, (state, idOf) =>
+      return write(log, worker, (state, idOf) =>
         Effect.sync(() => {
           from = state.next
           const to = from + messages.length
@@ -94,10 +94,10 @@ export const append = (
           return {
             mutations: put(drafts, 0),
             next: to,
-            ...(place && { place }),
+            ...(release && { release }),
             after: (applied) => {
               const rows = rowsOf(applied.slice(0, drafts.length))
-              return isKept ? { batches: [...state.batches, { from, to, rows, parked: undefined }] } : {}
+              return isKept ? { batches: [...state.batches, { from, to, rows, failure: undefined }] } : {}
             }
           }
         })).pipe(Effect.map(() => from))
@@ -105,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Stores a plan for the batches, replacing the plan `old`. Fails with `taken` if another process has replaced the plan or the batches. */
+/** Stores a plan for the batches, replacing the plan `old`. Fails with `superseded` if another process replaced the plan or batches. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -116,7 +116,7 @@ export const keepPlan = (
   Effect.gen(function*() {
     const of = batches.flatMap(({ rows }) => rows.map(({ id }) => id))
     let plan: OutboxState.Plan = { rows: [], mutations, provenance, of }
-    yield* moveInTurn(log, worker, (state, idOf) =>
+    yield* writePaced(log, worker, (state, idOf) =>
       Effect.suspend(() => {
         const drafts = OutboxState.planDrafts(worker, idOf, plan, old?.rows)
         return Effect.as(requireUnchanged(state, batches, old), {
@@ -132,7 +132,7 @@ export const keepPlan = (
 
 /**
  * Writes the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
- * `taken` if these rows were erased or changed meanwhile.
+ * `superseded` if these rows were erased or changed meanwhile.
  */
 export const finish = (
   log: OutboxLog,
@@ -143,7 +143,7 @@ export const finish = (
   provenance?: MemoryStore.Provenance
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   Effect.map(
-    moveInTurn(log, worker, (state) =>
+    writePaced(log, worker, (state) =>
       Effect.as(requireUnchanged(state, batches, plan), {
         mutations: [
           ...mutations,
@@ -160,30 +160,30 @@ export const dropPlan = (
   worker: OutboxWorker.OutboxWorker,
   plan: OutboxState.Plan
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  Effect.asVoid(moveInTurn(log, worker, (state) =>
+  Effect.asVoid(writePaced(log, worker, (state) =>
     Effect.as(requireUnchanged(state, [], plan), {
       mutations: OutboxState.erase(plan.rows),
       after: () => ({ plan: undefined })
     })))
 
-/** Parks a batch (marks it so that extraction skips it), and erases the conversation's plan, a stored answer of the model. */
-export const park = (
+/** Sets a batch aside as a dead letter, which extraction skips, and erases the conversation's plan, a stored answer of the model. */
+export const setAside = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   batch: OutboxState.Batch,
   { message, reason }: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  Effect.asVoid(moveInTurn(log, worker, (state) =>
+  Effect.asVoid(writePaced(log, worker, (state) =>
     Effect.gen(function*() {
       yield* requireUnchanged(state, [batch], state.plan)
-      const { after, mutations } = yield* setParked(log, worker, state, [batch], `${reason}: ${message}`)
+      const { after, mutations } = yield* setFailure(log, worker, state, [batch], `${reason}: ${message}`)
       return {
         mutations: [...mutations, ...OutboxState.erase(state.plan?.rows ?? [])],
         after: (applied) => ({ ...after(applied), plan: undefined })
       }
     })))
 
-/** Makes the parked batches (set aside after failures) wait for extraction again; returns their number. */
+/** Makes the dead letters (batches set aside after failures) wait for extraction again; returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -193,11 +193,11 @@ export const release = (
     let left = Infinity
     while (left > 0) {
       let group: Batches = []
-      yield* moveInTurn(log, worker, (state) => {
-        const parked = OutboxState.parked(state)
-        left = Math.min(left, parked.length) // batches that are parked meanwhile are not released, so the loop ends
-        group = parked.slice(0, Math.min(left, releasedAtOnce))
-        return setParked(log, worker, state, group, undefined)
+      yield* writePaced(log, worker, (state) => {
+        const deadLetters = OutboxState.deadLetters(state)
+        left = Math.min(left, deadLetters.length) // batches that are set aside meanwhile are not released, so the loop ends
+        group = deadLetters.slice(0, Math.min(left, releasedAtOnce))
+        return setFailure(log, worker, state, group, undefined)
       })
       count += group.length
       left -= group.length
@@ -246,7 +246,7 @@ export const purge = (
  * Whether a filter of memories also selects waiting messages. False for a filter with any condition besides the scope, since messages have
  * kinds, tags and other fields only once they are memories; and for `forgotten: true`, since no waiting message is in the trash.
  */
-export const isMeant = (
+export const selectsWaiting = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
@@ -265,19 +265,19 @@ const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /** The mutations of one write, and the fields of the conversation's state that the write changes. */
-interface Move {
+interface Write {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
   /** Frees the capacity reserved for the batch; called once the batch counts as waiting. */
-  readonly place?: OutboxWorker.Reservation
+  readonly release?: OutboxWorker.Reservation
 }
 type Decide = (
   state: OutboxState.OutboxState,
   idOf: OutboxState.Ids
-) => Effect.Effect<Move, MemoryError.MemoryError>
+) => Effect.Effect<Write, MemoryError.MemoryError>
 
 /** Replaces the cached state by one that was read from or written to the store. */
 const cache = (
@@ -288,9 +288,9 @@ const cache = (
   Effect.sync(() => {
     worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // a purge may erase the session row: never reuse numbers
     worker.isStale = false
-    const given = OutboxState.parked(state).length
-    if (given > 0) log.parked.set(worker.key, given)
-    else log.parked.delete(worker.key)
+    const count = OutboxState.deadLetters(state).length
+    if (count > 0) log.deadLetters.set(worker.key, count)
+    else log.deadLetters.delete(worker.key)
     OutboxWorker.record(log.capacity, worker, OutboxState.waiting(state).length)
     log.onSeen?.(worker)
   })
@@ -318,7 +318,7 @@ const attempt = (
   Effect.gen(function*() {
     const state = yield* current(log, worker)
     const idOf = yield* OutboxState.ids(log.store, worker)
-    const { mutations, next = state.next, place, after } = yield* decide(state, idOf)
+    const { mutations, next = state.next, release, after } = yield* decide(state, idOf)
     const written = yield* log.store.apply(
       Viewer.system(worker.viewer.tenant),
       [...mutations, OutboxState.sessionPut(worker, state.sessionRow ?? idOf("session"), next, state.revision)],
@@ -333,7 +333,7 @@ const attempt = (
     )
     if (Either.isRight(written)) {
       const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation is that of the session row
-      place?.()
+      release?.()
       yield* cache(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
       return written.right.slice(0, mutations.length)
     }
@@ -342,7 +342,7 @@ const attempt = (
       ? yield* written.left // the conversation is unchanged, so a memory conflicts
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
-const move = (
+const write = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   decide: Decide,
@@ -351,38 +351,38 @@ const move = (
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
 /** Performs a write of the extraction, delayed so that other tasks of the event loop get time; an append calls `move` without delay. */
-const moveInTurn: typeof move = (log, ...args) => Effect.zipRight(log.turns.step, move(log, ...args))
+const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
-  const gone = new Set(batches.map(({ from }) => from))
-  return state.batches.filter(({ from }) => !gone.has(from))
+  const finished = new Set(batches.map(({ from }) => from))
+  return state.batches.filter(({ from }) => !finished.has(from))
 }
 
-/** Fails with `taken` unless all of these batches still wait unchanged and the stored plan is this plan. */
+/** Fails with `superseded` unless all of these batches still wait unchanged and the stored plan is this plan. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,
   plan: OutboxState.Plan | undefined
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
+  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded
 
-/** Parks the batches for the reason `why`; without a reason, makes them wait for extraction again. */
-const setParked = (
+/** Sets the batches aside for the reason `why`; without a reason, makes them wait for extraction again. */
+const setFailure = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState,
   batches: Batches,
   why: string | undefined
-): Effect.Effect<Move, MemoryError.MemoryError> =>
+): Effect.Effect<Write, MemoryError.MemoryError> =>
   Effect.map(OutboxState.records(log.store, worker.viewer.tenant, batches), (records) => ({
-    mutations: records.map((record) => OutboxState.parking(record, why)),
+    mutations: records.map((record) => OutboxState.failureUpdate(record, why)),
     after: (applied) => {
       const rows = new Map(rowsOf(applied).map((row) => [row.id, row]))
-      const again = new Set(batches.map(({ from }) => from))
+      const changed = new Set(batches.map(({ from }) => from))
       return {
         batches: state.batches.map((batch) =>
-          again.has(batch.from)
-            ? { ...batch, rows: batch.rows.map((row) => rows.get(row.id) ?? row), parked: why }
+          changed.has(batch.from)
+            ? { ...batch, rows: batch.rows.map((row) => rows.get(row.id) ?? row), failure: why }
             : batch
         )
       }

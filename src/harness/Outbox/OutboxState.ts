@@ -32,7 +32,7 @@ import * as Validation from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { SignedName } from "../../storage/Copy/Lineage.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import { breath } from "./OutboxTurns.ts"
+import { nextIteration } from "./OutboxScheduler.ts"
 
 /** A conversation: a viewer's messages of one session. */
 export interface ConversationKey {
@@ -53,8 +53,8 @@ export interface Batch {
   /** Sequence number after that of the last message. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
-  /** Reason why the batch was parked (failed for good and is no longer read); `undefined` while it waits for extraction. */
-  readonly parked: string | undefined
+  /** Reason why the batch is a dead letter (set aside after failures); `undefined` while it waits for extraction. */
+  readonly failure: string | undefined
 }
 
 /** The model's answer, stored as mutations that are still to be applied. */
@@ -74,7 +74,7 @@ export interface OutboxState extends ConversationKey {
   readonly revision: number
   /** Sequence number of the next message. */
   readonly next: number
-  /** Batches in the order of their messages, including parked ones (set aside after failures). */
+  /** Batches in the order of their messages, including dead letters (set aside after failures). */
   readonly batches: ReadonlyArray<Batch>
   readonly plan: Plan | undefined
 }
@@ -94,7 +94,7 @@ const Data = Schema.Union(
     ...parts,
     from: Schema.NonNegativeInt,
     to: Schema.NonNegativeInt,
-    /** Reason why the batch is parked (set aside); absent while it waits for extraction. */
+    /** Reason why the batch is a dead letter; absent while it waits for extraction. */
     parked: Schema.optional(Schema.String)
   }),
   Schema.Struct({
@@ -168,11 +168,11 @@ export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifR
   ifRevision
 })
 
-/** Marks a row as parked (set aside) for the reason `parked`; without a reason, marks it as waiting for extraction again. */
-export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
+/** Marks a row as part of a dead letter for the reason `failure`; without a reason, marks it as waiting for extraction again. */
+export const failureUpdate = (record: MemoryRecord, failure: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
-  patch: { data: defined({ ...record.data, parked }) },
+  patch: { data: defined({ ...record.data, parked: failure }) },
   ifRevision: record.revision
 })
 
@@ -192,10 +192,10 @@ export const empty = ({ session, viewer }: ConversationKey): OutboxState => ({
 
 /** Selects the batches that wait for extraction. */
 export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
-  batches.filter(({ parked }) => parked === undefined)
-/** Selects the parked batches, which were set aside after failures. */
-export const parked = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
-  batches.filter(({ parked }) => parked !== undefined)
+  batches.filter(({ failure }) => failure === undefined)
+/** Selects the dead letters: batches that were set aside after failures. */
+export const deadLetters = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
+  batches.filter(({ failure }) => failure !== undefined)
 
 /** Whether all of these batches still wait, with unchanged rows. */
 export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolean => {
@@ -227,7 +227,7 @@ export const all = (
       }))
     return yield* Effect.forEach(found.values(), ({ key, rows }, i) => {
       const state = Effect.sync(() => assemble(key, rows))
-      return (i + 1) % rowsPerTurn === 0 ? Effect.zipRight(breath, state) : state
+      return (i + 1) % rowsPerIteration === 0 ? Effect.zipRight(nextIteration, state) : state
     })
   })
 
@@ -240,8 +240,8 @@ export const rows = (
   tenant: string,
   where?: MemoryFilter["where"]
 ): Stream.Stream<Found<Data["row"]>, MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: rowsPerTurn }).pipe(
-    Stream.mapChunksEffect((rows) => Effect.as(rows.length < rowsPerTurn ? Effect.void : breath, rows)),
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: rowsPerIteration }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < rowsPerIteration ? Effect.void : nextIteration, rows)),
     Stream.tap(({ data, source }) =>
       source.origin === "file"
         ? Effect.void
@@ -272,7 +272,7 @@ export const isNew = (
     return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
   })
 
-/** Reads the rows of the batches. Fails with `taken` if one of the rows was changed or erased since its batch was read. */
+/** Reads the rows of the batches. Fails with `superseded` if one of the rows was changed or erased since its batch was read. */
 export const records = (
   store: MemoryStore.Service,
   tenant: string,
@@ -283,12 +283,12 @@ export const records = (
     store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
     Effect.forEach((found, i) =>
       // a forgotten row, if returned, has a later revision
-      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : taken
+      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : superseded
     )
   )
 }
 
-/** Reads the messages of the batches. Fails with `taken` if one of the rows was changed or erased since its batch was read. */
+/** Reads the messages of the batches. Fails with `superseded` if one of the rows was changed or erased since its batch was read. */
 export const entries = (
   store: MemoryStore.Service,
   tenant: string,
@@ -301,13 +301,14 @@ export const entries = (
     )).pipe(Effect.map((all) => all.flat()))
 
 /** The error if another process has changed or finished the batches or the plan, or if their messages were forgotten. */
-export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
-/** Whether an error is `taken`. */
-export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
+export const superseded = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
+/** Whether an error is `superseded`. */
+export const isSuperseded = ({ op, reason }: MemoryError.MemoryError): boolean =>
+  op === superseded.op && reason === superseded.reason
 
 const kind = "outbox"
 /** Number of rows that are decoded, or conversations assembled, before other tasks of the event loop get a chance to run. */
-const rowsPerTurn = 100
+const rowsPerIteration = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
 // the schemas are compiled at the first call, so that importing the package stays fast
@@ -370,7 +371,8 @@ const assemble = (
     const whole = completeParts(group)
     if (whole.length === 0) return []
     const { to } = group[0]![0] // a group is never empty
-    return [{ from, to, rows: whole.map(seen), parked: whole.find(([{ parked }]) => parked !== undefined)?.[0].parked }]
+    const failure = whole.find(([{ parked }]) => parked !== undefined)?.[0].parked
+    return [{ from, to, rows: whole.map(seen), failure }]
   })
   const { id: sessionRow, revision = 0 } = last?.[1] ?? {}
   return { viewer, session, sessionRow, revision, next, batches, plan: planOf(completeParts(planned)) }

@@ -1,5 +1,5 @@
 /**
- * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs (readings) over waiting
+ * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs over waiting
  * batches until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
  * many batches may wait. A worker can be closed at any time: its state is a cache of rows in the store.
  */
@@ -33,7 +33,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   /** Requests an extraction run, even if the trigger has not fired. */
   readonly request: Effect.Effect<void>
   /** Requests an extraction run at once, regardless of earlier failures, and waits until the run has ended. */
-  readonly readNow: Effect.Effect<void, MemoryError.MemoryError>
+  readonly extractNow: Effect.Effect<void, MemoryError.MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
   /** The cached state of the conversation. */
@@ -47,18 +47,18 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   /** Failed batches by their first sequence number: the number of failures, and the outbox's `successes` before the first of these. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether each batch has an extraction run of its own, to find out which one made a common run fail. */
-  readsSingly: boolean
+  extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
   /** Number of requests since the conversation failed ten times in a row; only every third one is carried out. */
   requests: number
-  /** Whether a caller of `readNow` waits for the next attempt. */
+  /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
   /** Time of the next retry, epoch milliseconds; `undefined` if none is scheduled. */
   retryAt: number | undefined
-  /** Whether the last extraction run exceeded its time slice, see `OutboxTurns`. */
+  /** Whether the last extraction run exceeded its time slice, see `OutboxScheduler`. */
   isSlow: boolean
-  isReading: boolean
+  isExtracting: boolean
   /** Number of running effects that use the worker; it is not closed while there are any. */
   references: number
 }
@@ -66,7 +66,8 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
 /** Whether neither a message nor a plan (a stored answer of the model) waits, by the cached state. */
 export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
 /** Whether the worker may be closed: nothing uses it, no extraction runs, and nothing waits for extraction. */
-export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
+export const isIdle = (worker: OutboxWorker): boolean =>
+  worker.references === 0 && !worker.isExtracting && isEmpty(worker)
 
 /** Options of a worker. */
 export interface Options {
@@ -102,7 +103,7 @@ export const make = (
       drainLock: yield* Effect.makeSemaphore(1),
       notify: (event) => notify(event),
       request: Effect.suspend(() => request(loop)),
-      readNow: Effect.suspend(() => {
+      extractNow: Effect.suspend(() => {
         worker.isUrgent = true
         const next = loop.next ??= Deferred.unsafeMake(FiberId.none)
         return Effect.zipRight(request(loop), Deferred.await(next))
@@ -113,13 +114,13 @@ export const make = (
       waiting: 0,
       reserved: 0,
       failures: new Map(),
-      readsSingly: false,
+      extractsSingly: false,
       failuresInARow: 0,
       requests: 0,
       isUrgent: false,
       retryAt: undefined,
       isSlow: false,
-      isReading: false,
+      isExtracting: false,
       references: 0
     }
     const disconnected = Effect.disconnect(attempt(worker)) // closing the scope must not wait for a store that hangs
@@ -258,7 +259,7 @@ export interface Capacity {
   /** Largest number of waiting batches of one tenant, at least 1. */
   readonly capacityPerTenant: number
   /** Largest number of waiting batches of one conversation, at least 1. */
-  readonly capacityPerLine: number
+  readonly capacityPerConversation: number
   /** Longest time that an append waits for room. */
   readonly patience: Duration.DurationInput
   /** The tenants that have waiting batches or reservations, by id. */
@@ -275,7 +276,7 @@ interface Tenant {
   /** Workers, in the order in which `workerToRead` considers them. */
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches and of reservations. */
-  taken: number
+  used: number
   /** Completed, and replaced by a new one, whenever a batch no longer waits or a reservation ends. */
   freed: Deferred.Deferred<void>
 }
@@ -310,7 +311,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
 const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
-    while (isFull(capacity, worker) || tenantOf(capacity, worker).taken >= capacity.capacityPerTenant) {
+    while (isFull(capacity, worker) || tenantOf(capacity, worker).used >= capacity.capacityPerTenant) {
       yield* Effect.interruptible(waitForRoom(capacity, worker, end - (yield* Clock.currentTimeMillis)))
     }
     worker.reserved++
@@ -335,9 +336,9 @@ const waitForRoom = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const { freed } = tenantOf(capacity, worker)
-    const full = workerToRead(capacity, worker)
+    const full = workerToExtract(capacity, worker)
     const room = Deferred.await(freed)
-    return (full.waiting > 0 ? Effect.raceFirst(room, full.readNow) : room).pipe(
+    return (full.waiting > 0 ? Effect.raceFirst(room, full.extractNow) : room).pipe(
       Effect.timeoutTo({ duration: left, onSuccess: () => true, onTimeout: () => false }),
       Effect.matchEffect({
         onFailure: (error) => refuse(capacity, worker, full, error),
@@ -352,7 +353,7 @@ const refuse = (capacity: Capacity, worker: OutboxWorker, full: OutboxWorker, ca
     return MemoryError.make("rate_limited", {
       op: "append",
       message: isFull(capacity, worker)
-        ? `${capacity.capacityPerLine} turns of this conversation wait and could not be read`
+        ? `${capacity.capacityPerConversation} turns of this conversation wait and could not be read`
         : "too many turns of this tenant wait and could not be read",
       detail: { retryAfter: Math.ceil(wait > 0 ? wait : Duration.toMillis(capacity.patience)) },
       ...(full === worker && { cause })
@@ -360,7 +361,7 @@ const refuse = (capacity: Capacity, worker: OutboxWorker, full: OutboxWorker, ca
   })
 
 const tenantOf = ({ tenants }: Capacity, { tenant }: OutboxWorker): Tenant => {
-  const known = tenants.get(tenant) ?? { workers: new Set(), taken: 0, freed: Deferred.unsafeMake(FiberId.none) }
+  const known = tenants.get(tenant) ?? { workers: new Set(), used: 0, freed: Deferred.unsafeMake(FiberId.none) }
   tenants.set(tenant, known)
   return known
 }
@@ -368,18 +369,18 @@ const tenantOf = ({ tenants }: Capacity, { tenant }: OutboxWorker): Tenant => {
 const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => {
   const tenant = tenantOf(capacity, worker)
   capacity.onCount?.(more)
-  tenant.taken += more
-  if (tenant.taken === 0) capacity.tenants.delete(worker.tenant)
+  tenant.used += more
+  if (tenant.used === 0) capacity.tenants.delete(worker.tenant)
   if (more > 0) return
   Deferred.unsafeDone(tenant.freed, Effect.void)
   tenant.freed = Deferred.unsafeMake(FiberId.none)
 }
 
-const isFull = ({ capacityPerLine }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
-  waiting + reserved >= capacityPerLine
+const isFull = ({ capacityPerConversation }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
+  waiting + reserved >= capacityPerConversation
 
 /** Chooses the conversation to extract from: `worker` if full or with waiting batches, else that of its tenant with least `difficulty`. */
-const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
+const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)
   let best: OutboxWorker | undefined
@@ -395,5 +396,5 @@ const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker =>
 const candidates = 64
 
 /** Rates how unlikely it is that an extraction from the conversation succeeds soon: 0 (likely) to 3. */
-const difficulty = ({ failuresInARow, isReading, isSlow }: OutboxWorker): number =>
-  failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0
+const difficulty = ({ failuresInARow, isExtracting, isSlow }: OutboxWorker): number =>
+  failuresInARow > 0 ? 3 : isSlow ? 2 : isExtracting ? 1 : 0

@@ -16,14 +16,14 @@ import type { Message } from "../../domain/Message.ts"
 import * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "../ExtractionTrigger.ts"
-import type { ExtractionConfig, Options as OutboxOptions, Parked } from "../Outbox.ts"
+import type { DeadLetter, ExtractionConfig, Options as OutboxOptions } from "../Outbox.ts"
 import * as ExtractionRunner from "./ExtractionRunner.ts"
 import * as OutboxLog from "./OutboxLog.ts"
 import * as OutboxState from "./OutboxState.ts"
 import * as OutboxWorker from "./OutboxWorker.ts"
 
 /** Options of the workers of one outbox. */
-export interface Options extends Pick<OutboxOptions, "openLines" | "retry" | "trigger"> {
+export interface Options extends Pick<OutboxOptions, "openConversations" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
   /** Handles one request of a worker: tries once to extract from all waiting messages, and fails if some still wait. */
   readonly attempt: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
@@ -85,18 +85,20 @@ export const using = <A, E>(
 ): Effect.Effect<A, E> =>
   Effect.acquireUseRelease(opened(workers, key), use, (worker) => {
     worker.references--
-    return settle(workers, worker)
+    return updateIdle(workers, worker)
   })
 
-/** Updates whether the worker is idle; then, while more than `openLines` workers are open, closes those that have been idle longest. */
-export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
+/**
+ * Updates whether the worker is idle; then, while more than `openConversations` workers are open, closes those that have been idle longest.
+ */
+export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { idle, isIdle = OutboxWorker.isIdle, open, openLines = 1_000 } = workers
+    const { idle, isIdle = OutboxWorker.isIdle, open, openConversations = 1_000 } = workers
     idle.delete(worker)
     if (isIdle(worker) && open.get(worker.key) === worker) idle.add(worker)
     const closing: Array<OutboxWorker.OutboxWorker> = []
     for (const oldest of idle) {
-      if (open.size - closing.length <= openLines) break
+      if (open.size - closing.length <= openConversations) break
       closing.push(oldest)
     }
     return Effect.forEach(closing, (oldest) => close(workers, oldest), { discard: true })
@@ -122,13 +124,13 @@ export const keep = (
   messages: ReadonlyArray<Message>
 ): Effect.Effect<number, MemoryError.MemoryError> =>
   Effect.suspend(() => {
-    const { filter = isSpoken } = options
-    const isMeant = (message: Message) => message.content.trim() !== "" && filter(message)
+    const { filter = isDialogue } = options
+    const isSelected = (message: Message) => message.content.trim() !== "" && filter(message)
     return Effect.zipRight(
       ExtractionRunner.targetOf(options, worker.viewer),
       Effect.flatMap(
         Redaction.messages(log.redaction, worker.viewer, messages),
-        (messages) => OutboxLog.append(log, worker, messages, isMeant)
+        (messages) => OutboxLog.append(log, worker, messages, isSelected)
       )
     )
   })
@@ -152,23 +154,29 @@ export const tenantsOf = (
   })
 
 /** Whether the conversation has waiting messages, or a plan (the model's answer) that is not yet written. */
-export const isUnread = (state: OutboxState.OutboxState): boolean =>
+export const hasWaiting = (state: OutboxState.OutboxState): boolean =>
   state.plan !== undefined || OutboxState.waiting(state).length > 0
 
 /** Returns the number of messages in the waiting batches, including messages that were not selected for extraction. */
 export const waitingOf = (state: OutboxState.OutboxState): number =>
   OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
 
-/** Lists the parked batches of a conversation: those set aside after failures. */
-export const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
+/** Lists the dead letters of a conversation: batches set aside after failures. */
+export const deadLettersOf = (state: OutboxState.OutboxState): ReadonlyArray<DeadLetter> => {
   const { session, viewer } = state
-  return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
+  return OutboxState.deadLetters(state).map(({ from, failure: reason = "", to }) => ({
+    viewer,
+    session,
+    from,
+    to,
+    reason
+  }))
 }
 
 /**
  * Fails with the number of failed conversations per reason, if any failed. Quotes none of their errors, which may contain a user's words.
  */
-export const unwritten = (
+export const failIfAny = (
   failed: ReadonlyArray<MemoryError.Reason>,
   tried: number
 ): Effect.Effect<void, MemoryError.MemoryError> => {
@@ -195,7 +203,7 @@ const opened = (
     const { idle, open, scope } = workers
     const { retry = defaultRetry, trigger = ExtractionTrigger.standard } = workers
     const attempt = (worker: OutboxWorker.OutboxWorker) =>
-      Effect.ensuring(workers.attempt(worker), settle(workers, worker))
+      Effect.ensuring(workers.attempt(worker), updateIdle(workers, worker))
     const worker = open.get(OutboxState.keyOf(key)) ??
       (yield* Scope.extend(OutboxWorker.make(key, { trigger, retry, attempt }), scope))
     open.set(worker.key, worker)
@@ -207,4 +215,4 @@ const opened = (
 const defaultRetry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes"))
 
 /** Whether the message is neither a tool call nor a tool result. */
-const isSpoken = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true
+const isDialogue = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true

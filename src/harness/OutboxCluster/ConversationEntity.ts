@@ -1,12 +1,12 @@
 /**
  * A conversation as an entity of the cluster: the cluster messages that it receives, and how its owner (the cluster runner that hosts it)
- * handles them. To read a batch means to extract memories from it.
+ * handles them.
  *
  * ```text
- * appended   a batch was appended           acknowledged when the batch is read, parked or erased
+ * appended   a batch was appended           acknowledged when the batch is extracted, set aside or erased
  * signal     the session ended, or waiting  acknowledged when all batches that waited then are
- *            messages must be read
- * drain      read all waiting messages now  replied to when they are read, or with the reason of the failure
+ *            messages are to be extracted
+ * drain      extract all of them now        replied to when they are, or with the reason of the failure
  * ```
  *
  * All of them are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. They contain a tenant,
@@ -149,8 +149,8 @@ const sendReliably = (
   )
 
 /** Dependencies of a process to extract memories in the conversations that it owns. */
-interface LineReader {
-  readonly lines: ConversationClient
+interface EntityDependencies {
+  readonly client: ConversationClient
   readonly runner: ExtractionRunner.ExtractionRunner
   readonly workers: OutboxWorkers.OutboxWorkers
   readonly waits: Waits
@@ -170,15 +170,15 @@ export const makeWaits = (): Waits => {
   return {
     all,
     onSeen: ({ key, state }) => {
-      const ofLine = all.get(key)
-      if (ofLine === undefined) return
+      const ofConversation = all.get(key)
+      if (ofConversation === undefined) return
       const waiting = new Set(OutboxState.waiting(state).map(({ from }) => from))
-      for (const [from, wait] of ofLine) {
+      for (const [from, wait] of ofConversation) {
         if (waiting.has(from)) continue
         Deferred.unsafeDone(wait, Effect.void)
-        ofLine.delete(from)
+        ofConversation.delete(from)
       }
-      if (ofLine.size === 0) all.delete(key)
+      if (ofConversation.size === 0) all.delete(key)
     }
   }
 }
@@ -189,10 +189,10 @@ export const makeWaits = (): Waits => {
  */
 export const serve = (
   entity: ConversationEntity,
-  lines: ConversationClient,
+  client: ConversationClient,
   runner: ExtractionRunner.ExtractionRunner,
   waits: Waits,
-  options: Pick<OutboxWorkers.Options, "openLines" | "retry" | "trigger">
+  options: Pick<OutboxWorkers.Options, "openConversations" | "retry" | "trigger">
 ): Effect.Effect<void, never, Scope.Scope | Sharding.Sharding> =>
   Effect.gen(function*() {
     const { registerEntity } = yield* Sharding.Sharding
@@ -203,14 +203,14 @@ export const serve = (
     })
     // each conversation has its own locks, and a message may stay unacknowledged until the trigger fires
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
-    yield* registerEntity(entity, handlers(entity, { lines, runner, workers, waits }), unlimited)
+    yield* registerEntity(entity, handlers(entity, { client, runner, workers, waits }), unlimited)
   })
 
 /** Handles the messages of one conversation, as long as this process owns it. */
-const handlers = (entity: ConversationEntity, reader: LineReader) =>
+const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
-    const { runner, waits, workers } = reader
+    const { runner, waits, workers } = dependencies
     const lock = yield* Effect.makeSemaphore(1)
     const used = new Set<OutboxWorker>()
     const announced: Announced = new Map()
@@ -226,7 +226,7 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
             discard: true
           }
         )
-        if (tenant !== undefined && !isOpen) yield* clearIfIdle(reader, tenant, id)
+        if (tenant !== undefined && !isOpen) yield* clearIfIdle(dependencies, tenant, id)
       })
     )
     /** Calls `use` with the conversation's worker; does nothing if the conversation was forgotten. */
@@ -246,14 +246,14 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
       tenant = name
       return Effect.map(sessionOf(runner.log.store, name, id), Option.map(({ key }) => key))
     }
-    const awaited = (all: ReadonlyArray<Deferred.Deferred<void>>) =>
+    const awaitAll = (all: ReadonlyArray<Deferred.Deferred<void>>) =>
       Effect.forEach(all, Deferred.await, { discard: true })
     return entity.of({
       appended: ({ payload }) =>
         Effect.flatMap(retryForever(conversation(payload.tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            lock.withPermits(1)(retryForever(announce(reader, worker, id, payload, announced))).pipe(
-              Effect.flatMap(awaited),
+            lock.withPermits(1)(retryForever(announce(dependencies, worker, id, payload, announced))).pipe(
+              Effect.flatMap(awaitAll),
               Effect.ensuring(Effect.sync(() =>
                 announced.delete(payload.from)
               ))
@@ -261,7 +261,7 @@ const handlers = (entity: ConversationEntity, reader: LineReader) =>
       signal: ({ payload: { event, tenant } }) =>
         Effect.flatMap(retryForever(conversation(tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            lock.withPermits(1)(retryForever(onSignal(reader, worker, event))).pipe(Effect.flatMap(awaited))))),
+            lock.withPermits(1)(retryForever(onSignal(dependencies, worker, event))).pipe(Effect.flatMap(awaitAll))))),
       drain: ({ payload }) =>
         Effect.flatMap(conversation(payload.tenant), (key) =>
           using(key, (worker) => {
@@ -283,7 +283,7 @@ type Announced = Map<number, Deferred.Deferred<void>>
 
 /** Adds a batch to the cached state and notifies the trigger of it, once; returns the deferreds to await before acknowledging. */
 const announce = (
-  { runner: { log }, waits }: LineReader,
+  { runner: { log }, waits }: EntityDependencies,
   worker: OutboxWorker,
   id: MemoryId,
   { from, revision, rows, to }: Appended,
@@ -302,7 +302,7 @@ const announce = (
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
       OutboxState.entries(log.store, worker.viewer.tenant, [batch]),
-      OutboxState.isTaken,
+      OutboxState.isSuperseded,
       () => Effect.succeed([])
     )
     const wait = waitOf(waits, worker, from)
@@ -315,7 +315,7 @@ const announce = (
 
 /** Notifies the trigger of the session's end, or requests extraction; returns the deferreds to await before acknowledging. */
 const onSignal = (
-  { runner: { log }, waits }: LineReader,
+  { runner: { log }, waits }: EntityDependencies,
   worker: OutboxWorker,
   event: "sessionEnd" | "takeUp"
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
@@ -324,14 +324,14 @@ const onSignal = (
     const state = yield* OutboxLog.look(log, worker)
     const all = OutboxState.waiting(state).map(({ from }) => waitOf(waits, worker, from))
     if (event === "sessionEnd") yield* worker.notify({ _tag: "SessionEnd" })
-    else if (OutboxWorkers.isUnread(state)) yield* worker.request
+    else if (OutboxWorkers.hasWaiting(state)) yield* worker.request
     return all
   })
 
 const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Deferred.Deferred<void> => {
-  const ofLine = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
-  const wait = ofLine.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
-  all.set(worker.key, ofLine.set(from, wait))
+  const ofConversation = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
+  const wait = ofConversation.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
+  all.set(worker.key, ofConversation.set(from, wait))
   onSeen(worker) // completes the deferred if memories of the batch were written meanwhile
   return wait
 }
@@ -341,17 +341,17 @@ const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Def
  * session row has changed, and extraction from the waiting messages is requested at once.
  */
 const clearIfIdle = (
-  { lines, runner: { log: { store } } }: LineReader,
+  { client, runner: { log: { store } } }: EntityDependencies,
   tenant: string,
   id: MemoryId
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const before = yield* sessionOf(store, tenant, id)
-    if (Option.isSome(before) && OutboxWorkers.isUnread(yield* OutboxState.of(store, before.value.key))) return
-    yield* lines.clear(id)
+    if (Option.isSome(before) && OutboxWorkers.hasWaiting(yield* OutboxState.of(store, before.value.key))) return
+    yield* client.clear(id)
     const after = yield* sessionOf(store, tenant, id)
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
-    if (revisionOf(after) !== revisionOf(before)) yield* lines.signal(id, tenant, "takeUp")
+    if (revisionOf(after) !== revisionOf(before)) yield* client.signal(id, tenant, "takeUp")
   }).pipe(
     Effect.disconnect, // a store that hangs must not delay the close
     Effect.interruptible,

@@ -156,9 +156,9 @@ export const append = (
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */
-const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
+const storedOf = (message: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
   Effect.map(
-    Validation.check("append", NewMessage, said),
+    Validation.check("append", NewMessage, message),
     ({ data, ...message }) => ({ data, message: sanitize(message) })
   )
 
@@ -257,10 +257,10 @@ export const purge = (
   scope?: MemoryScope.MemoryScope
 ): Io<void> => {
   const system = Viewer.system(viewer.tenant)
-  const own = MemoryScope.key(Viewer.subjectOf(viewer))
+  const subject = MemoryScope.key(Viewer.subjectOf(viewer))
   const isOwned = Schema.is(Schema.Struct({ owner: MemoryScope.MemoryScope }))
   const isMeant = (owner: MemoryScope.MemoryScope) =>
-    (viewer.reach === "exact" ? MemoryScope.key(owner) === own : Viewer.sees(viewer, owner)) &&
+    (viewer.reach === "exact" ? MemoryScope.key(owner) === subject : Viewer.sees(viewer, owner)) &&
     (scope === undefined || MemoryScope.matchesScope(owner, scope))
   const pass = store.stream(system, { scope: MemoryScope.Internal, kinds: [ThreadRows.kind], limit: 1_000 }).pipe(
     Stream.filter(({ data }) => isOwned(data) && isMeant(data.owner)),

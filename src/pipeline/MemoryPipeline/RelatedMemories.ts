@@ -46,7 +46,7 @@ export interface Found {
   /** Records that the facts may change, the best matches of each fact first: at most 1,000, with 262,144 characters together. */
   readonly records: ReadonlyArray<MemoryRecord>
   /** More trusted records with the same text as a fact, because of which that fact is not stored again. */
-  readonly said: ReadonlyArray<MemoryRecord>
+  readonly repeated: ReadonlyArray<MemoryRecord>
   /** Retrievers of the search that failed, each once. */
   readonly failures: SearchResult["failures"]
 }
@@ -64,7 +64,7 @@ export const find = (
     const isSentence = (record: MemoryRecord) =>
       !typed.has(record.kind) && record.source.origin !== "instructions" && !isExpired(record, now)
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
-    const said = new Map<MemoryId, MemoryRecord>()
+    const repeated = new Map<MemoryId, MemoryRecord>()
 
     /** Finds the best memories that one fact may change. Searches with ever higher limits until there are `topK`, or no more. */
     const best = (
@@ -79,7 +79,7 @@ export const find = (
         const records = hits.map(({ record }) => record).filter(isSentence)
         for (const record of records) {
           if (!isOpen(record) && collapseSpace(text) === collapseSpace(embeddingText(record))) {
-            said.set(record.id, record)
+            repeated.set(record.id, record)
           }
         }
         const open = records.filter(isOpen).slice(0, topK)
@@ -105,7 +105,7 @@ export const find = (
     }
     return {
       records: Array.from(found.values()),
-      said: Array.from(said.values()),
+      repeated: Array.from(repeated.values()),
       failures: Array.from(failures.values())
     }
   })

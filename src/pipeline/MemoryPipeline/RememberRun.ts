@@ -148,14 +148,14 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
     const { leftOut: characters, turns: shown } = customExtract
       ? { leftOut: 0, turns }
       : Extraction.fitConversation(turns)
-    const said = customExtract
+    const extracted = customExtract
       ? yield* Extraction.extracted(yield* customExtract(turns), maxFacts, paced)
       : {
         facts: yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced),
         leftOut: 0
       }
-    const { facts, leftOut } = Extraction.firstFacts(said.facts, maxFacts)
-    return { facts, leftOut: { facts: said.leftOut + leftOut, characters } }
+    const { facts, leftOut } = Extraction.firstFacts(extracted.facts, maxFacts)
+    return { facts, leftOut: { facts: extracted.leftOut + leftOut, characters } }
   })
 
 /**
@@ -185,13 +185,13 @@ const reconcile = (
     })
     const found = yield* RelatedMemories.find(store, viewer, { scope, queries, topK, trust, typed, paced, now })
     const existing = found.records
-    const said = Completion.isNone(services.completion) ? facts.map(Reconciliation.added) : yield* asked(
+    const all = Completion.isNone(services.completion) ? facts.map(Reconciliation.added) : yield* asked(
       services,
       Reconciliation.buildDecisionPrompt(facts, existing),
       (answer) => Reconciliation.readDecision(answer, existing.length),
       paced
     )
-    const { kept: decisions, leftOut } = Extraction.firstDecisions(said, maxFacts)
+    const { kept: decisions, leftOut } = Extraction.firstDecisions(all, maxFacts)
     const wordsOf = yield* cut([
       ...facts.map(({ text }) => text),
       ...existing.map(embeddingText),
@@ -207,14 +207,14 @@ const reconcile = (
       now: yield* Clock.currentTimeMillis,
       supersede,
       ttl: lifeOf(ttl),
-      said: found.said,
+      repeated: found.repeated,
       source: { session, sequence: sequenceOf(sequence, 0) }
     })
     const derived = planned.map(withDerivedId(kinds))
     const isNews = yield* areNew(store, viewer, derived, now)
     const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
-    if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
+    if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.repeated])
     return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
   })
 
@@ -229,9 +229,9 @@ const asked = <A>(
     yield* paced(prompt.user.length)
     const answer = yield* completion.complete(prompt)
     yield* paced(answer.length)
-    const said = yield* read(answer)
+    const parsed = yield* read(answer)
     yield* paced(answer.length)
-    return said
+    return parsed
   })
 
 /** Returns the scope to write. Fails with `invalid_scope` if it is not a valid scope, or if the viewer may not write it. */
@@ -267,45 +267,39 @@ const turnsToRead = (
   )
 
 /** Returns the trust of the least trusted message: 3 for a tool's message, 1 for any other; or `said` if that is less trusted. */
-const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
-  turns.some(isTool) ? 3 : said === 0 ? 1 : said
+const trustOf = (turns: ReadonlyArray<Message>, stated: Trust = 1): Trust =>
+  turns.some(isTool) ? 3 : stated === 0 ? 1 : stated
 
 /**
- * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session, `line` and
- * number, so a repeated message has the same id, and is not written again. `metadata` contains the role of the speaker.
+ * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session,
+ * `conversation` and number, so a repeated message has the same id, and is not written again. `metadata` contains the role of the speaker.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
   scope: MemoryScope.MemoryScope,
-  { kind = "episodic", line, sequence, session, ttl }: Pick<Options, "kind" | "line" | "sequence" | "session" | "ttl">,
+  { conversation, kind = "episodic", sequence, session, ttl }: Options,
   now: number
 ): ReadonlyArray<MemoryMutation> =>
   messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
     const body = textOf(message)
     if (body === "") return []
     const { actorId, at, id: reference, role } = message
-    const place = sequenceOf(sequence, i)
+    const position = sequenceOf(sequence, i)
+    const key = [MemoryScope.key(scope), session ?? "", position, ...conversation === undefined ? [] : [conversation]]
     const life = lifeOf(ttl)
     return [{
       _tag: "Put",
       draft: {
-        ...(place !== undefined &&
-          {
-            id: stableId(
-              `turn:${
-                JSON.stringify([MemoryScope.key(scope), session ?? "", place, ...line === undefined ? [] : [line]])
-              }`
-            )
-          }),
+        ...(position !== undefined && { id: stableId(`turn:${JSON.stringify(key)}`) }),
         scope,
         kind,
         body,
         metadata: { [Extraction.turnMark]: role, ...(actorId !== undefined && { actorId }) },
         validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
         ...(life > 0 && { expiresAt: now + life }),
-        source: { reference, session, actor: speakerOf(message), sequence: place }
+        source: { reference, session, actor: speakerOf(message), sequence: position }
       },
-      ...(place !== undefined && { ifRevision: 0 })
+      ...(position !== undefined && { ifRevision: 0 })
     }]
   })
 
@@ -350,11 +344,11 @@ const areNew = (
       mutation._tag === "Put" && (mutation.draft.validAt ?? now) > now ? mutation.draft.id ?? [] : []
     )
     if (ids.length === 0) return mutations.map(() => true)
-    const said = new Map((yield* store.get(viewer, ids)).flatMap(Option.toArray).map((record) => [record.id, record]))
+    const byId = new Map((yield* store.get(viewer, ids)).flatMap(Option.toArray).map((record) => [record.id, record]))
     return mutations.map((mutation) => {
       if (mutation._tag !== "Put") return true
       const { body, id, validAt = 0 } = mutation.draft
-      const record = id && said.get(id)
+      const record = id && byId.get(id)
       return !record || record.invalidAt !== undefined || record.validAt > validAt ||
         collapseSpace(record.body) !== collapseSpace(body)
     })

@@ -13,7 +13,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../domain/MemoryKind.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import { turn } from "../../host/EventLoop.ts"
+import { pause } from "../../host/EventLoop.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../ranking/VectorIndex.ts"
 import * as ChangeFeed from "../ChangeFeed.ts"
@@ -147,9 +147,9 @@ const transact = <A>(
             : committed(memory, tenant, found, decision.right)
         }
         const mark = markOf(memory, tenant)
-        return Effect.flatMap(Effect.zipLeft(paced(found), turn), (decision) =>
+        return Effect.flatMap(Effect.zipLeft(paced(found), pause), (decision) =>
           isSameMark(mark, markOf(memory, tenant)) || isUnchanged(found, gather(memory, tenant, needs, found.now))
-            ? Effect.zipLeft(committed(memory, tenant, found, decision), turn)
+            ? Effect.zipLeft(committed(memory, tenant, found, decision), pause)
             : attempt(left - 1))
       })
     return attempt(pacedAttempts)

@@ -69,7 +69,7 @@ const linesOf = (store: Service, side: Side, tenant: string, options: WriteOptio
     const models = vectors ? (yield* side.vectors?.models(tenant) ?? Effect.succeed([])).toSorted() : []
     const heads: Array<{ readonly owner: MemoryScope; readonly name: string }> = []
     const records = rowsOf(side, tenant, page).pipe(
-      Stream.mapChunksEffect((rows) => Effect.as(EventLoop.turn, rows)),
+      Stream.mapChunksEffect((rows) => Effect.as(EventLoop.pause, rows)),
       Stream.filter((row) => {
         if (userId !== undefined && !owns(userId, row.record)) return false
         if (!isInternal(row.record.scope) || row.record.kind !== ThreadRows.kind) return true

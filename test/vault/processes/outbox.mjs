@@ -32,10 +32,10 @@ await run(root, (store) =>
       extractor,
       trigger: ExtractionTrigger.interval(1 + Number(seed) % 3),
       retry: Schedule.spaced("20 millis"),
-      capacityPerLine: 5,
+      capacityPerConversation: 5,
       capacityPerTenant: 20,
       // long timeouts, so that no append or flush fails on a busy machine
-      turn: "5 minutes",
+      timeSlice: "5 minutes",
       flushTimeout: "5 minutes",
       options: {
         kind: "episodic",

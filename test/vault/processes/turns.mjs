@@ -43,10 +43,10 @@ const alive = (turns) =>
     )
     const pipeline = yield* Effect.provide(MemoryPipeline.make, context)
     const outbox = yield* Outbox.make(store, pipeline, {
-      openLines: users / 2,
+      openConversations: users / 2,
       retry: Schedule.spaced("10 millis"),
       timeout: "200 millis",
-      turn: "5 millis",
+      timeSlice: "5 millis",
       flushTimeout: "1 millis"
     }, { applied: () => Effect.void, degraded: () => () => Effect.void })
     yield* misbehave(outbox)

@@ -31,11 +31,11 @@ export interface Prepared {
   /** Whether the batch only purges, so that it is possible on a full disk. */
   readonly isPurge: boolean
   /** Whether the batch erases anything, and so must be written separately. */
-  readonly isAlone: boolean
+  readonly isSeparate: boolean
 }
 
-/** Number of records planned between two turns of the event loop; each takes about 0.1 ms. */
-const plansPerTurn = 32
+/** Number of records planned between two pauses; each takes about 0.1 ms. */
+const plansPerPause = 32
 
 /** Outcome of each batch, in order. */
 export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError>>
@@ -59,7 +59,7 @@ export interface Dependencies extends WritePlan.Dependencies {
   /** Whether every failed batch was rolled back. */
   readonly isClean: () => boolean
   /** Overwrites the history lines of the records that a batch purged. */
-  readonly cleaned: (batch: Batch, isPurge: boolean) => Io<void>
+  readonly erasePurged: (batch: Batch, isPurge: boolean) => Io<void>
   /** Notified when the files of a batch are written; `undefined` stands for a batch without a line in the history. */
   readonly written: (batch: Batch | undefined) => void
   /** Deletes the snapshot. */
@@ -68,48 +68,48 @@ export interface Dependencies extends WritePlan.Dependencies {
 
 /** Makes the commits of a vault. */
 export const make = (dependencies: Dependencies): Commit => {
-  const { cleaned, fs, guard, history, isClean, isOurs, state, removeSnapshot, rollBack, written } = dependencies
+  const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
 
   /** Replaces the files of plans, except files that a person edited since planning; an edit becomes the next revision. */
-  const shown = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
+  const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
-      for (const { before, content, entry, gone, parts } of plans) {
+      for (const { before, content, entry, removed, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
         // a purge removes the file even if it was edited
         const changed = isPurge ? [] : yield* WritePlan.changedSince(fs, before)
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
           yield* fs.write(entry.path, content, { force: false, isFenced: true })
         }
-        for (const old of gone) if (!changed.includes(old)) yield* fs.remove(old, { force: false, isFenced: true })
+        for (const old of removed) if (!changed.includes(old)) yield* fs.remove(old, { force: false, isFenced: true })
       }
     })
   const beforeOf = (plans: ReadonlyArray<WritePlan.WritePlan>): WritePlan.Before =>
     new Map(plans.flatMap(({ before }) => before))
-  const noted = (plans: ReadonlyArray<WritePlan.WritePlan>) => {
-    for (const { entry, gone } of plans) {
-      for (const path of gone) state.set(path, undefined)
+  const updateState = (plans: ReadonlyArray<WritePlan.WritePlan>) => {
+    for (const { entry, removed } of plans) {
+      for (const path of removed) state.set(path, undefined)
       if (entry) state.set(entry.path, entry)
     }
   }
   /** Purges on a full disk: appends nothing to the history, but erases the files and the existing lines. */
-  const erased = ({ ids, plans, tenant }: Prepared): Io<void> =>
+  const purgeInPlace = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
-      const places = Array.from(ids).flatMap((id) => history.places(tenant, id))
-      yield* Effect.zipRight(shown(plans), history.erase(places)).pipe(
+      const locations = Array.from(ids).flatMap((id) => history.locations(tenant, id))
+      yield* Effect.zipRight(writeFiles(plans), history.erase(locations)).pipe(
         Effect.tapError(() => Effect.option(WritePlan.rollBack(fs, [], beforeOf(plans))))
       )
-      noted(plans)
+      updateState(plans)
       written(undefined)
       yield* removeSnapshot
     })
   /** Replaces the files of a batch that is already in the history. */
-  const followed = (plans: ReadonlyArray<WritePlan.WritePlan>, batch: Batch): Io<void> =>
+  const applyBatch = (plans: ReadonlyArray<WritePlan.WritePlan>, batch: Batch): Io<void> =>
     Effect.gen(function*() {
-      const view = shown(plans)
+      const view = writeFiles(plans)
       yield* view.pipe(
         // another process may have taken the lock over by mistake, so that our writes are rejected; if we hold the lock again, write again
         Effect.catchAll((error) =>
-          Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(fs.begin, view) : Effect.fail(error))
+          Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(fs.createStaging, view) : Effect.fail(error))
         ),
         Effect.catchAll((error) =>
           Effect.flatMap(Effect.option(isOurs), (ours) =>
@@ -119,32 +119,32 @@ export const make = (dependencies: Dependencies): Commit => {
         )
       )
       written(batch)
-      noted(plans)
-      yield* cleaned(batch, WritePlan.isPurge(plans))
+      updateState(plans)
+      yield* erasePurged(batch, WritePlan.isPurge(plans))
     })
   /** Writes batches as one batch of the history. */
-  const asOne = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
+  const writeTogether = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       const plans = batches.flatMap(({ plans }) => plans)
       const appended = yield* Effect.either(history.append(plans.flatMap(({ parts }) => parts)))
       if (Either.isLeft(appended)) {
         const [first] = batches
         const isGivenUp = batches.length === 1 && first?.isPurge === true && isFull(appended.left)
-        return isGivenUp ? [yield* Effect.either(erased(first))] : batches.map(() => Either.left(appended.left))
+        return isGivenUp ? [yield* Effect.either(purgeInPlace(first))] : batches.map(() => Either.left(appended.left))
       }
-      const done = yield* Effect.either(followed(plans, appended.right))
+      const done = yield* Effect.either(applyBatch(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
       // one batch cannot write its files, and all were rolled back; so each is now written separately
-      const byItself = (one: Prepared) =>
+      const writeSeparately = (one: Prepared) =>
         Effect.forEach(one.plans, (plan) => WritePlan.replanned(fs, plan)).pipe(
-          Effect.flatMap((plans) => fresh([{ ...one, plans }])),
+          Effect.flatMap((plans) => writeUnchanged([{ ...one, plans }])),
           Effect.map(([outcome = done]) => outcome),
           Effect.catchAll((error) => Effect.succeed(Either.left(error))) // earlier batches are written already
         )
-      return yield* Effect.forEach(batches, (one) => isClean() ? byItself(one) : Effect.succeed(done))
+      return yield* Effect.forEach(batches, (one) => isClean() ? writeSeparately(one) : Effect.succeed(done))
     })
   /** Writes the batches whose files are unchanged since they were planned; the other batches fail with `lost`. */
-  const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
+  const writeUnchanged = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       yield* guard
       const isStale: Array<boolean> = []
@@ -152,7 +152,7 @@ export const make = (dependencies: Dependencies): Commit => {
         isStale.push((yield* WritePlan.changedSince(fs, beforeOf(plans))).length > 0)
       }
       const others = batches.filter((_, n) => isStale[n] === false)
-      const outcomes = (others.length === 0 ? [] : yield* asOne(others)).values()
+      const outcomes = (others.length === 0 ? [] : yield* writeTogether(others)).values()
       return isStale.map((isStale) => isStale ? Either.left(lost) : outcomes.next().value ?? Either.left(lost))
     })
 
@@ -165,7 +165,7 @@ export const make = (dependencies: Dependencies): Commit => {
           if (known === undefined) byId.set(write.id, [write])
           else known.push(write)
         }
-        const paced = EventLoop.pacer(plansPerTurn)
+        const paced = EventLoop.pacer(plansPerPause)
         const plans = yield* Effect.forEach(byId, ([id, ofOne]) =>
           Effect.zipLeft(WritePlan.make(dependencies, tenant, id, ofOne), paced(1)))
         return {
@@ -178,11 +178,11 @@ export const make = (dependencies: Dependencies): Commit => {
           paths: new Set(plans.flatMap(({ before }) => before.map(([path]) => path))),
           size: plans.reduce((sum, { content = "" }) => sum + content.length, 0),
           isPurge: writes.every(({ next }) => next === undefined),
-          isAlone: writes.some(({ next }) => next === undefined)
+          isSeparate: writes.some(({ next }) => next === undefined)
         }
       }),
     write: (batches) =>
-      fresh(batches).pipe(
+      writeUnchanged(batches).pipe(
         Effect.catchAll((error) => Effect.succeed(batches.map(() => Either.left(error)))),
         Effect.uninterruptible
       )
@@ -199,13 +199,13 @@ export const make = (dependencies: Dependencies): Commit => {
  */
 export interface Writers {
   /** Runs an effect with the lock held and the state current, after all earlier commits are written. */
-  readonly alone: <A>(self: Io<A>) => Io<A>
+  readonly exclusive: <A>(self: Io<A>) => Io<A>
   /** Runs a writer of these records and keys when it is first in the queue. It may call `commit` once. */
-  readonly inTurn: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
+  readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
   /** Commits a batch from a running writer, in a group with others, and waits until it is on disk. Meanwhile the next writer starts. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
   /** Writes the batches of earlier writers, for a running writer. If that fails, fails with `lost`, so that the writer runs again. */
-  readonly settle: Io<void>
+  readonly writePending: Io<void>
 }
 
 /** Records and keys that a writer reads; pending batches with one of these are written before it starts. */
@@ -252,9 +252,9 @@ const charactersPerPause = 65_536
  */
 export const makeWriters = (
   lock: Lock,
-  { caughtUp, write }: {
+  { catchUp, write }: {
     /** Makes the state current, reading what other processes wrote; called with the lock held. */
-    readonly caughtUp: Io<void>
+    readonly catchUp: Io<void>
     /** Writes batches with different records and files. */
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
   }
@@ -285,18 +285,18 @@ export const makeWriters = (
         yield* Deferred.await(writer.finished) // changes are published in the order of the commits
       }
     }).pipe(Effect.uninterruptible)
-    const settle = Effect.zipRight(flush, Effect.suspend(() => isBehind ? lost : Effect.void))
+    const writePending = Effect.zipRight(flush, Effect.suspend(() => isBehind ? lost : Effect.void))
 
     const mustBeWritten = ({ about }: QueuedWriter): boolean =>
       waiting.reduce((sum, { batch }) => sum + batch.ids.size, 0) >= maxRecords ||
       waiting.reduce((sum, { batch }) => sum + batch.size, 0) >= maxCharacters ||
       waiting.some(({ batch }) =>
-        batch.isAlone || about?.tenant === batch.tenant &&
+        batch.isSeparate || about?.tenant === batch.tenant &&
           (about.ids.some((id) => batch.ids.has(id)) || about.dedupeKeys.some((key) => batch.keys.has(key)))
       )
     /** Serves the queue while the lock is held. */
     const session: Io<void> = Effect.gen(function*() {
-      yield* caughtUp
+      yield* catchUp
       isBehind = false
       let last: QueuedWriter | undefined
       while (writersServed < maxWriters) {
@@ -342,7 +342,7 @@ export const makeWriters = (
       }
     })
 
-    const enqueue = <A>(about: QueuedWriter["about"], self: Io<A>): Io<A> => {
+    const enqueued = <A>(about: QueuedWriter["about"], self: Io<A>): Io<A> => {
       const once = Effect.uninterruptibleMask((restore) => {
         const one: QueuedWriter = { about, begun: signal(), released: signal(), finished: signal() }
         queue.push(one)
@@ -358,20 +358,20 @@ export const makeWriters = (
         const served = restore(Effect.zipRight(Deferred.await(one.begun), self))
         return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(leave, exit))
       })
-      return Effect.catchAll(once, (error) => isLost(error) ? enqueue(about, self) : Effect.fail(error)) // the writer runs again
+      return Effect.catchAll(once, (error) => isLost(error) ? enqueued(about, self) : Effect.fail(error)) // the writer runs again
     }
 
     const writers: Writers = {
-      settle,
-      alone: (self) => enqueue(undefined, self),
-      inTurn: (tenant, { dedupeKeys, ids }, self) => enqueue({ tenant, ids, dedupeKeys }, self),
+      writePending,
+      exclusive: (self) => enqueued(undefined, self),
+      enqueue: (tenant, { dedupeKeys, ids }, self) => enqueued({ tenant, ids, dedupeKeys }, self),
       commit: (prepare) =>
         Effect.gen(function*() {
           const writer = current
           if (writer === undefined) return yield* Effect.dieMessage("a commit outside of a turn")
           let batch = yield* prepare
-          if (waiting.length > 0 && (batch.isAlone || waiting.some((one) => isShared(one.batch, batch)))) {
-            yield* settle
+          if (waiting.length > 0 && (batch.isSeparate || waiting.some((one) => isShared(one.batch, batch)))) {
+            yield* writePending
             batch = yield* prepare // planned again, since the files that were just written may be part of it
           }
           const outcome = signal<MemoryError.MemoryError>()

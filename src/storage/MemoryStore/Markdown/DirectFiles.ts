@@ -1,7 +1,7 @@
 /**
  * The file system calls of the vault, made for many small files: Node's calls run synchronously on the event loop. A synchronous call for a
  * small file takes a few microseconds; an asynchronous one, which uses a thread, takes ten times as long. An fsync and large reads and
- * writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop gets a turn.
+ * writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop runs.
  */
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
@@ -65,8 +65,8 @@ export interface Files extends
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
     Effect.flatMap(NodeFiles, Option.match({ onNone: () => nodes, onSome: Effect.succeedSome })),
-    (own) =>
-      Option.exists(own, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
+    (nodes) =>
+      Option.exists(nodes, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
   )
 
 /** Node's file system, for a program whose bundle contains @effect/platform-node. Default: `None`; the package is then imported by name. */
@@ -98,38 +98,39 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Number of calls in a turn of the event loop. So many bytes, or names in a folder, count as one more call. */
+/** Number of calls in an iteration of the event loop. So many bytes, or names in a folder, count as one more call. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
 /** Makes calls that use Node directly. `service` is used for calls that take long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
-  const budget = EventLoop.makeTurnBudget(stretch)
+  const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
-  let isTurning = false
+  let isPausing = false
   /**
-   * Waits for the next turn of the event loop, independent of the configured clock. All fibers share the wait, or each fiber would make
-   * `stretch` calls. An asynchronous file call surely completes in a later turn; a timer that is already due may run in the same one.
+   * Waits for the next iteration of the event loop, independent of the configured clock. All fibers share the wait, or each fiber would
+   * make `stretch` calls. An asynchronous file call surely completes in a later iteration; a timer that is already due may run in the same
+   * one.
    */
-  const turn = Effect.async<void>((resume) => {
-    isTurning = true
+  const pause = Effect.async<void>((resume) => {
+    isPausing = true
     open.unsafeClose()
     fs.lstat("/", () => resume(Effect.void))
   }).pipe(Effect.ensuring(Effect.suspend(() => {
     budget.renew()
-    isTurning = false
+    isPausing = false
     return open.open
   })))
-  /** Runs a call at once, or, after many in a row, in the next turn. `work` returns how many further calls the call counts as. */
+  /** Runs a call at once, or, after many in a row, in the next iteration. `work` returns how many further calls the call counts as. */
   const now = <A>(
     method: string,
     path: string,
     run: () => A,
     work: (done: A) => number = () => 0
   ): Effect.Effect<A, PlatformError> => {
-    const inTurn: Effect.Effect<A, PlatformError> = Effect.clockWith((clock) => {
-      if (budget.isSpent(clock)) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
+    const attempt: Effect.Effect<A, PlatformError> = Effect.clockWith((clock) => {
+      if (budget.isSpent(clock)) return Effect.zipRight(isPausing ? open.await : pause, attempt)
       try {
         const done = run()
         budget.spend(1 + work(done))
@@ -138,7 +139,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         return Effect.fail(failure(method, path, cause))
       }
     })
-    return inTurn
+    return attempt
   }
   const later = (method: string, path: string, run: (done: (error: unknown) => void) => void) =>
     Effect.async<void, PlatformError>((resume) => {

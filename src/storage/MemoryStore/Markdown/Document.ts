@@ -134,21 +134,21 @@ export const parse = (
   mtime: number,
   previous?: ForeignNote.Previous
 ): Either.Either<Parsed, string> => {
-  const place = Layout.parsePath(path)
+  const recordPath = Layout.parsePath(path)
   const parts = Deuz.split(path, text)
   const [matter, body] = Either.getOrElse(parts, () => [{}, Frontmatter.bodyOf(text)] as const)
   if (Either.isRight(parts) && Deuz.isFile(path, matter)) {
     return Either.flatMap(Deuz.read(matter, body), ({ extra, fields }) => unsigned(context, "default", fields, extra))
   }
-  const isForeign = context.notes === "whole" && ForeignNote.isForeign(place, matter)
+  const isForeign = context.notes === "whole" && ForeignNote.isForeign(recordPath, matter)
   if (Either.isLeft(parts) && (!isForeign || ForeignNote.isBrokenCopy(text))) return Either.left(parts.left)
-  if (!isForeign && (context.notes !== "whole" || !ForeignNote.isDrovers(place, matter))) {
+  if (!isForeign && (context.notes !== "whole" || !ForeignNote.isDrovers(recordPath, matter))) {
     return strict(context, path, matter, body, mtime)
   }
-  const isInOurForm = Layout.isSaidOurs(matter)
+  const isInOurForm = Layout.isLibraryText(matter)
   const ours = isInOurForm ? strict(context, path, matter, body, mtime, previous?.record.id) : undefined
   if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours
-  const past = previous && isInOurForm ? ForeignNote.saidAll(previous) : previous
+  const past = previous && isInOurForm ? ForeignNote.withAllProperties(previous) : previous
   return Either.flatMap(
     ForeignNote.read(context.kinds, path, [matter, body], mtime, past),
     (note) =>
@@ -173,21 +173,24 @@ const strict = (
   bound?: MemoryId.MemoryId
 ): Either.Either<Parsed, string> =>
   Either.gen(function*() {
-    const place = Layout.parsePath(path)
-    const isNote = context.notes === "whole" && ForeignNote.isForeign(place, matter)
+    const recordPath = Layout.parsePath(path)
+    const isNote = context.notes === "whole" && ForeignNote.isForeign(recordPath, matter)
     const { scope, tenant } = isNote
-      ? yield* Layout.belonging(place, matter)
-      : { tenant: yield* Layout.claimedTenant(place, matter), scope: yield* Layout.claimedScope(place, matter) }
-    const id = bound ?? place.id ?? Layout.noteId(path)
-    const { hash, id: said, scope: _, tenant: __, ...rest } = matter
-    if (!isNote && said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
+      ? yield* Layout.belonging(recordPath, matter)
+      : {
+        tenant: yield* Layout.claimedTenant(recordPath, matter),
+        scope: yield* Layout.claimedScope(recordPath, matter)
+      }
+    const id = bound ?? recordPath.id ?? Layout.noteId(path)
+    const { hash, id: statedId, scope: _, tenant: __, ...rest } = matter
+    if (!isNote && statedId !== undefined && statedId !== id && (recordPath.id !== undefined || isId(statedId))) {
       return yield* Either.left("id: the file's name says another")
     }
 
-    const isOurs = (key: string) => own.has(key) || (key === "actor" && !isNote)
+    const isOurs = (key: string) => libraryFields.has(key) || (key === "actor" && !isNote)
     const known = Object.fromEntries(Object.entries(rest).filter(([key]) => isOurs(key)))
     const extra = defined({
-      id: place.id === undefined && said !== id ? said : undefined,
+      id: recordPath.id === undefined && statedId !== id ? statedId : undefined,
       ...Object.fromEntries(Object.entries(rest).filter(([key]) => !isOurs(key)))
     })
     const {
@@ -209,10 +212,10 @@ const strict = (
       ...fields,
       id,
       scope,
-      kind: place.id === undefined && !isKind(fields["kind"]) ? "reference" : fields["kind"],
-      summary: fields["summary"] ?? summaryOf(place, body),
+      kind: recordPath.id === undefined && !isKind(fields["kind"]) ? "reference" : fields["kind"],
+      summary: fields["summary"] ?? summaryOf(recordPath, body),
       summaryDerived: fields["summaryDerived"] ??
-        (place.id !== undefined && fields["summary"] === undefined ? true : undefined),
+        (recordPath.id !== undefined && fields["summary"] === undefined ? true : undefined),
       body,
       tags: tagsOf(fields["tags"]),
       links: Frontmatter.readLinks(fields["links"]),
@@ -251,7 +254,7 @@ const strict = (
     const source = defined({
       origin: "file",
       trust: 2,
-      reference: reference ?? (place.id ? undefined : path),
+      reference: reference ?? (recordPath.id ? undefined : path),
       session,
       actor,
       sequence
@@ -281,7 +284,7 @@ const unsigned = (
 const importanceIn = ({ kinds }: Context, { importance, kind }: Readonly<Record<string, unknown>>): unknown =>
   importance ?? MemoryKind.find(kinds, String(kind)).importance
 
-const own = new Set([
+const libraryFields = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "scope", "source", "body"].includes(key)),
   ...["origin", "trust", "reference", "session", "sequence"],
   ...MemoryScope.fields
@@ -293,8 +296,8 @@ const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
 /** Returns the default summary of a text: the file's name if its author chose it, else a summary derived from the body. */
-const summaryOf = (place: Layout.RecordPath, body: string): string | undefined =>
-  place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
+const summaryOf = (recordPath: Layout.RecordPath, body: string): string | undefined =>
+  recordPath.id === undefined ? deriveSummary(recordPath.name) : deriveSummary(body) || undefined
 
 /**
  * Converts tags to a list. As in Obsidian, they may be a list, or words in one line. Returns other values unchanged, so that the schema

@@ -2,12 +2,12 @@
  * Claims a path for one process: creates a file there, which fails for every other process while the file exists. The vault's lock is made
  * with it.
  *
- * A process keeps one file open in its turn folder (the folder of its temporary files: see `Layout.turnOf`), and claims the path by a hard
- * link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes of recently
- * removed files. On a file system without hard links each claim creates a new file.
+ * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`), and claims the
+ * path by a hard link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes
+ * of recently removed files. On a file system without hard links each claim creates a new file.
  *
  * Laws: while the kept file is open, no other file has its inode. The kept file has its content before it gets the path. A process that
- * takes a claim from another one first moves the other's turn folder away; the old holder then creates a new kept file.
+ * takes a claim from another one first moves the other's staging folder away; the old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"
@@ -20,15 +20,15 @@ import type { Files, OpenFile } from "./DirectFiles.ts"
 /** A file of this process that is open, so that no other file can get its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
-  /** Whether the claim is a hard link to a file in the turn folder. If so, the folder existed when the path was claimed. */
-  readonly isInTurn: boolean
+  /** Whether the claim is a hard link to a file in the staging folder. If so, the folder existed when the path was claimed. */
+  readonly isFromStaging: boolean
   /** Overwrites the content in place. A text must not be shorter than the previous one, since the file is not truncated. */
   readonly write: (text: string) => Effect.Effect<void, E>
   /** Closes the file at the end of the claim. Does nothing if the file is kept for further claims. */
   readonly close: Effect.Effect<void>
 }
 
-/** The file that is kept open for many claims, with its name in the turn folder. */
+/** The file that is kept open for many claims, with its name in the staging folder. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
   /** Whether this file system supports hard links, and reports the same inode for both names. */
@@ -39,7 +39,7 @@ interface HeldFile extends ExclusiveFile {
 export interface Platform {
   readonly fs: Files
   readonly isMissing: (error: PlatformError) => boolean
-  readonly isTaken: (error: PlatformError) => boolean
+  readonly alreadyExists: (error: PlatformError) => boolean
   readonly isFull: (error: PlatformError) => boolean
 }
 
@@ -47,7 +47,7 @@ export interface Platform {
  * Makes a function that claims a path; it can be called many times. It returns `None` if another process has the path. `folder` is the turn
  * folder.
  */
-export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: string) =>
+export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {
     // a child scope: finalizers that are added to the outer scope later run first, and may still claim the path
     const scope = yield* Effect.scope
@@ -60,7 +60,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<ExclusiveFile, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
         ino: Option.getOrElse(ino, () => 0),
-        isInTurn: false,
+        isFromStaging: false,
         close,
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
@@ -109,11 +109,11 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           )
           return { ...claim, name, hasTwoNames }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
-      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // another process with this name has the file, so the next number is tried
+      }).pipe(Effect.catchIf(alreadyExists, () => keep(n + 1))) // another process with this name has the file, so the next number is tried
     const known = Effect.suspend(() =>
       kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
     )
-    const forgotten = Effect.suspend(() => {
+    const dropKept = Effect.suspend(() => {
       const { close } = kept ?? { close: Effect.void }
       kept = undefined
       return close
@@ -125,17 +125,17 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
      */
     const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
-        onFailure: (error) => isTaken(error) ? Effect.succeed(false) : Effect.fail(error),
+        onFailure: (error) => alreadyExists(error) ? Effect.succeed(false) : Effect.fail(error),
         onSuccess: () => Effect.succeed(true)
       }).pipe(Effect.flatMap((isNew) =>
         Effect.flatMap(inodeAt(path), (ino) =>
           ino === file.ino
-            ? Effect.succeedSome({ ...file, isInTurn: isNew, close: Effect.void })
+            ? Effect.succeedSome({ ...file, isFromStaging: isNew, close: Effect.void })
             : isNew // another process has replaced the kept file, or has taken the claim already
-            ? Effect.as(forgotten, Option.none())
+            ? Effect.as(dropKept, Option.none())
             : Effect.succeedNone)
       ))
-    const alone = (path: string, text: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
+    const createFile = (path: string, text: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.flatMap(Scope.make(), (scope) => {
         const close = Scope.close(scope, Exit.void)
         return Effect.flatMap(fs.open(path, { flag: "wx", mode: 0o600 }), (file) => claimOf(file, close)).pipe(
@@ -143,7 +143,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           Effect.asSome,
           Scope.extend(scope),
           Effect.tapError(() => close),
-          Effect.catchIf(isTaken, () => Effect.succeedNone)
+          Effect.catchIf(alreadyExists, () => Effect.succeedNone)
         )
       })
 
@@ -151,8 +151,8 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
       Effect.suspend(() =>
         Effect.flatMap(isOver ? Effect.succeed(undefined) : known, (file) =>
           file?.hasTwoNames === true
-            ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
-            : alone(path, text))
+            ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => dropKept))
+            : createFile(path, text))
         // retries if the folder was moved away, or the scope was closed
       ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver }))
   })

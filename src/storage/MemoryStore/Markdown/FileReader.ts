@@ -15,7 +15,7 @@ import type { Context } from "./Document.ts"
 import type * as ForeignNote from "./ForeignNote.ts"
 import { fileNameOf } from "./ForeignNote.ts"
 import * as Frontmatter from "./Frontmatter.ts"
-import type { History, Place } from "./History.ts"
+import type { History, RevisionLocation } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { type Bad, type Entry, isNote, maxBytes, nowhere, type Seen, type Text, textOf } from "./VaultFile.ts"
 import * as VaultFile from "./VaultFile.ts"
@@ -46,7 +46,7 @@ export interface FileReader {
   /** Returns the last revision in the history of a file that cannot be read; `undefined` if there is none. */
   readonly lastGood: (
     path: string,
-    place: Place,
+    location: RevisionLocation,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
   /** Whether the history has a later revision of a note than its file. Then the file alone does not determine the record. */
@@ -67,16 +67,16 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
     known._tag === "Entry" && known.frame !== undefined &&
     (history.at(known.path)?.revision ?? 0) > known.row.record.revision
 
-  const lastGood: FileReader["lastGood"] = (path, place, seen) =>
-    Effect.map(history.read(place), (kept) =>
+  const lastGood: FileReader["lastGood"] = (path, location, seen) =>
+    Effect.map(history.read(location), (kept) =>
       Option.match(kept, {
         onNone: () => undefined,
         onSome: ({ extra, frame, record }) => ({
           _tag: "Entry" as const,
           path,
-          tenant: place.tenant,
+          tenant: location.tenant,
           signed: true,
-          row: rowOf(place.tenant, record),
+          row: rowOf(location.tenant, record),
           extra,
           ...(frame && { frame }),
           ...seen
@@ -157,11 +157,11 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
         Effect.gen(function*() {
           const damage = known?._tag === "Entry" && known.damage?.message === error.message ? known.damage : error
-          const place = history.at(path)
-          if (known?._tag === "Entry" && place && place.id === known.row.record.id) {
+          const location = history.at(path)
+          if (known?._tag === "Entry" && location && location.id === known.row.record.id) {
             return { ...known, stat, settled, hash, damage }
           }
-          const last = place ? yield* lastGood(path, place, { stat, settled, hash, damage }) : undefined
+          const last = location ? yield* lastGood(path, location, { stat, settled, hash, damage }) : undefined
           if (last) return last
           return known?._tag === "Bad" && known.error.message === error.message
             ? { ...known, stat, settled }
@@ -188,8 +188,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       if (known?._tag === "Entry" && known.hash === hash && !isBehind(known)) {
         return known.settled && isSameStat(known.stat, stat) ? known : { ...known, stat, settled }
       }
-      const place = history.at(path)
-      const damage = place && place.after !== hash ? VaultFile.damageIn(text) : undefined
+      const location = history.at(path)
+      const damage = location && location.after !== hash ? VaultFile.damageIn(text) : undefined
       if (damage !== undefined) return yield* no(damage, hash)
       const made = yield* entryOf({ path, stat, settled }, read.right.value, yield* identity.of(path, hash))
       return Either.isLeft(made) ? yield* no(made.left, hash) : made.right
@@ -243,13 +243,13 @@ export const makeIdentity = (
    * Places (in the history) of forgotten records by the path of their last file. Computed when first needed. Cost: all records of the
    * history.
    */
-  let departed: ReadonlyMap<string, ReadonlyArray<Place>> | undefined
-  const departedFrom = (path: string): ReadonlyArray<Place> => {
+  let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
+  const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {
     if (departed === undefined) {
-      const made = new Map<string, Array<Place>>()
+      const made = new Map<string, Array<RevisionLocation>>()
       for (const tenant of history.tenants()) {
         for (const { forgotten, id } of history.all(tenant)) {
-          const last = forgotten ? history.places(tenant, id).find((place) => place.path !== null) : undefined
+          const last = forgotten ? history.locations(tenant, id).find((location) => location.path !== null) : undefined
           if (last?.path) made.set(last.path, [...made.get(last.path) ?? [], last])
         }
       }
@@ -257,14 +257,18 @@ export const makeIdentity = (
     }
     return departed.get(path) ?? []
   }
-  const read = (place: Place, isSame: boolean): Effect.Effect<KnownNote | undefined, MemoryError.MemoryError> =>
-    Effect.map(history.read(place), (kept) =>
+  const read = (
+    location: RevisionLocation,
+    isSame: boolean
+  ): Effect.Effect<KnownNote | undefined, MemoryError.MemoryError> =>
+    Effect.map(history.read(location), (kept) =>
       Option.match(kept, {
         onNone: () => undefined,
         onSome: ({ frame, record }) => ({ record, properties: frame && Frontmatter.propertiesOf(frame), isSame })
       }))
   const isTaken = (tenant: string, id: MemoryId, path: string): boolean => {
-    const last = entry(tenant, id)?.path ?? history.places(tenant, id).find((place) => place.path !== null)?.path
+    const last = entry(tenant, id)?.path ??
+      history.locations(tenant, id).find((location) => location.path !== null)?.path
     return typeof last === "string" && last.normalize("NFC") !== path.normalize("NFC")
   }
 
@@ -272,10 +276,10 @@ export const makeIdentity = (
     of: (path, hash) => {
       if (!isNote(context, path)) return Effect.succeed(undefined)
       const known = file(path)
-      const place = history.at(path)
+      const location = history.at(path)
       if (known?._tag === "Entry") {
         const { frame, row: { record } } = known
-        if (place === undefined || (place.id === record.id && place.revision <= record.revision)) {
+        if (location === undefined || (location.id === record.id && location.revision <= record.revision)) {
           return Effect.succeed({
             record,
             properties: frame && Frontmatter.propertiesOf(frame),
@@ -284,7 +288,7 @@ export const makeIdentity = (
         }
       }
       // `false` is never wrong here: whether the text is unchanged is then found out from the history
-      if (place !== undefined) return read(place, false)
+      if (location !== undefined) return read(location, false)
       const last = departedFrom(path).find(({ after }) => after === hash)
       const newest = last && history.newest(last.tenant, last.id)
       return newest === undefined ? Effect.succeed(undefined) : read(newest, true)

@@ -44,7 +44,7 @@ interface Note {
  * itself if neither a property nor the body changed. `Left` is the reason why the change cannot be written to this text.
  */
 export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): Either.Either<string, string> => {
-  const note = taken(text)
+  const note = parseNote(text)
   if (text.slice(...note.body) !== before.body) return Either.left("body: the file holds another text than the record")
   const changes = note.properties.flatMap((property) => {
     const next = nextOf(property, before, after)
@@ -77,12 +77,12 @@ export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): E
 
 /** Whether a note's text has exactly these properties and this body. */
 const reads = (text: string, body: string, expected: ReadonlyMap<string, Json>): boolean => {
-  const { body: at, properties } = taken(text)
+  const { body: at, properties } = parseNote(text)
   return text.slice(...at) === body && canonicalJson(properties.map(({ json, name }) => [name, json])) ===
       canonicalJson(Array.from(expected))
 }
 
-const taken = (text: string): Note => {
+const parseNote = (text: string): Note => {
   const parts = Frontmatter.locate(text)
   const start = text.startsWith("\uFEFF") ? 1 : 0
   const whole = Frontmatter.bodyOf(text)
@@ -150,10 +150,10 @@ const same = (a: unknown, b: unknown): boolean => canonicalJson(a ?? null) === c
 /** Returns the note's list of tags without the removed tags and with the added ones; the property's value itself if nothing changed. */
 const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord): Json => {
   const added = ForeignNote.without(after.tags, before.tags)
-  const gone = ForeignNote.without(before.tags, after.tags)
+  const removed = ForeignNote.without(before.tags, after.tags)
   const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // the property is JSON, so its items are too
   const kept = items.filter((item) =>
-    typeof item === "object" || ForeignNote.without([String(item).trim().replace(/^#/, "")], gone).length > 0
+    typeof item === "object" || ForeignNote.without([String(item).trim().replace(/^#/, "")], removed).length > 0
   )
   if (added.length === 0 && kept.length === items.length) return json
   const list = [...kept, ...added]

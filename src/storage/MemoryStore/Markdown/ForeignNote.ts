@@ -39,7 +39,7 @@ export interface Previous {
  * Returns the previous version of a text that the library wrote. Such a text has a property for every field, so each property that is
  * missing now was removed.
  */
-export const saidAll = ({ record }: Previous): Previous => ({
+export const withAllProperties = ({ record }: Previous): Previous => ({
   record,
   properties: [...fieldNames, ...Object.keys(record.metadata)]
 })
@@ -70,8 +70,8 @@ const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "
  * Whether another author wrote the text: its path is not one that the library writes, and it does not have both an id and a hash of the
  * library.
  */
-export const isForeign = (place: Layout.RecordPath, matter: Matter): boolean =>
-  !place.isOurs && !(isId(matter["id"]) && Layout.isSaidOurs(matter))
+export const isForeign = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
+  !recordPath.isOurs && !(isId(matter["id"]) && Layout.isLibraryText(matter))
 
 /**
  * Whether a text whose frontmatter cannot be parsed has lines that only the library writes. Such a text is a damaged copy of a record, not
@@ -84,8 +84,8 @@ export const isBrokenCopy = (text: string): boolean =>
 /**
  * Whether drover wrote the text: its path has the library's format, its property `scope` is a word that drover uses, and it has no hash.
  */
-export const isDrovers = (place: Layout.RecordPath, matter: Matter): boolean =>
-  place.isOurs && place.scope !== Layout.internal && matter["hash"] === undefined &&
+export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
+  recordPath.isOurs && recordPath.scope !== Layout.internal && matter["hash"] === undefined &&
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
@@ -100,29 +100,30 @@ export const read = (
   mtime: number,
   previous?: Previous
 ): Either.Either<Read, string> => {
-  const place = Layout.parsePath(path)
+  const recordPath = Layout.parsePath(path)
   return Either.map(
-    place.isOurs ? drovers(place, matter) : Layout.belonging(place, matter),
-    (belonging) => readAt({ kinds, path, place, belonging }, [matter, whole], mtime, previous)
+    recordPath.isOurs ? drovers(recordPath, matter) : Layout.belonging(recordPath, matter),
+    (belonging) => readAt({ kinds, path, recordPath, belonging }, [matter, whole], mtime, previous)
   )
 }
 
 /** Returns tenant and scope of a text that drover wrote. */
-const drovers = (place: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
+const drovers = (recordPath: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
-    Layout.claimedTenant(place, matter),
-    (tenant) => Either.map(Layout.claimedScope(place, matter), (scope) => ({ tenant, scope, said: droverSays }))
+    Layout.claimedTenant(recordPath, matter),
+    (tenant) =>
+      Either.map(Layout.claimedScope(recordPath, matter), (scope) => ({ tenant, scope, properties: droverProperties }))
   )
 
 interface At {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly path: string
-  readonly place: Layout.RecordPath
+  readonly recordPath: Layout.RecordPath
   readonly belonging: Layout.Belonging
 }
 
 const readAt = (
-  { belonging, kinds, path, place }: At,
+  { belonging, kinds, path, recordPath }: At,
   [matter, whole]: readonly [Matter, string],
   mtime: number,
   previous: Previous | undefined
@@ -135,18 +136,18 @@ const readAt = (
     before === undefined || isGone(key) ? undefined : before[key]
 
   /** Properties that become metadata: those that no field was read from. */
-  const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.said.has(key)))
-  const isSigned = Layout.isSaidOurs(matter)
+  const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.properties.has(key)))
+  const isSigned = Layout.isLibraryText(matter)
   const source = isSigned
     ? defined({ session: asText(matter["session"]), sequence: asCount(matter["sequence"]) })
     : {}
   if (isSigned) { for (const key of signed) rest.delete(key) }
   const take = <A>(key: string, as: (value: unknown) => A | undefined): A | undefined => {
     const value = rest.get(key)
-    const taken = value === undefined || value === null ? undefined : as(value)
-    if (taken !== undefined || value === null && fieldNames.has(key)) rest.delete(key)
-    else if (value !== undefined && place.isOurs) issues.push(`${key}: kept in metadata`)
-    return taken
+    const parsed = value === undefined || value === null ? undefined : as(value)
+    if (parsed !== undefined || value === null && fieldNames.has(key)) rest.delete(key)
+    else if (value !== undefined && recordPath.isOurs) issues.push(`${key}: kept in metadata`)
+    return parsed
   }
   const time = (key: string): number | undefined =>
     take(key, (value) => {
@@ -164,12 +165,12 @@ const readAt = (
   if (summary !== undefined && summary !== String(matter["summary"])) rest.set("summary", matter["summary"])
   const tags = tagsOf(rest, issues, {
     base: without(kept("tags") ?? [], Wikilink.tags(before?.body ?? "")),
-    inline: place.isOurs ? [] : Wikilink.tags(body)
+    inline: recordPath.isOurs ? [] : Wikilink.tags(body)
   })
   const fields = {
     ...payload,
-    ...named(place, body, summary, isGone("summary") ? undefined : before),
-    id: before?.id ?? place.id ?? Layout.noteId(path),
+    ...named(recordPath, body, summary, isGone("summary") ? undefined : before),
+    id: before?.id ?? recordPath.id ?? Layout.noteId(path),
     scope: belonging.scope,
     body,
     tags,
@@ -179,10 +180,10 @@ const readAt = (
     supersededBy: take("supersededBy", asId) ?? kept("supersededBy"),
     updatedAt: time("updatedAt"),
     invalidAt: time("invalidAt") ?? kept("invalidAt"),
-    expiresAt: (place.isOurs || isSigned ? time("expiresAt") : undefined) ?? kept("expiresAt"),
+    expiresAt: (recordPath.isOurs || isSigned ? time("expiresAt") : undefined) ?? kept("expiresAt"),
     source: {
       ...source,
-      ...(place.id === undefined && path.length <= 1_024 && { reference: path }),
+      ...(recordPath.id === undefined && path.length <= 1_024 && { reference: path }),
       origin: "file",
       trust: before?.source.trust === 3 ? 3 : 2
     },
@@ -192,17 +193,17 @@ const readAt = (
     Frontmatter.instantOf(matter["date"]) ?? kept("createdAt") ?? Math.floor(mtime)
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
-  const said = take("metadata", asObject) ?? {}
+  const stated = take("metadata", asObject) ?? {}
   // drover's other properties are kept as `extra`, not as metadata
-  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key))
-  const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.said.has(key))
+  const properties = Array.from(rest).filter(([key]) => !recordPath.isOurs || fieldNames.has(key))
+  const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.properties.has(key))
   return {
     tenant: belonging.tenant,
     fields: defined({
       ...fields,
       createdAt,
       validAt,
-      metadata: { ...Object.fromEntries(past), ...said, ...jsonOf(own, issues) }
+      metadata: { ...Object.fromEntries(past), ...stated, ...jsonOf(properties, issues) }
     }),
     extra: Object.fromEntries(Array.from(rest).filter(([key]) => !fieldNames.has(key))),
     issues,
@@ -210,7 +211,7 @@ const readAt = (
   }
 }
 
-const droverSays: ReadonlySet<string> = new Set([...MemoryScope.fields, "tenant", "scope", "id"])
+const droverProperties: ReadonlySet<string> = new Set([...MemoryScope.fields, "tenant", "scope", "id"])
 
 type Take = <A>(key: string, as: (value: unknown) => A | undefined) => A | undefined
 
@@ -225,7 +226,7 @@ const payloadOf = (
   let data: Payload.JsonObject | undefined
   const kind = take("kind", (value) => {
     if (!isKind(value)) return undefined
-    data = take("data", (said) => isJsonObject(said) && fits(value, said) ? said : undefined)
+    data = take("data", (stated) => isJsonObject(stated) && fits(value, stated) ? stated : undefined)
     return data !== undefined || fits(value, kept("data") ?? {}) ? value : undefined
   })
   const known = kind ?? kept("kind") ?? "reference"
@@ -239,7 +240,7 @@ const payloadOf = (
  * after an id, else the file's name.
  */
 const named = (
-  place: Layout.RecordPath,
+  recordPath: Layout.RecordPath,
   body: string,
   summary: string | undefined,
   before: MemoryRecord | undefined
@@ -250,9 +251,9 @@ const named = (
   ) {
     return { summary: before.summary }
   }
-  const derived = place.id === undefined ? "" : deriveSummary(body)
+  const derived = recordPath.id === undefined ? "" : deriveSummary(body)
   return derived === ""
-    ? { summary: deriveSummary(place.name) || "Untitled" }
+    ? { summary: deriveSummary(recordPath.name) || "Untitled" }
     : { summary: derived, summaryDerived: true }
 }
 
@@ -268,14 +269,14 @@ const tagsOf = (
   issues: Array<string>,
   { base, inline }: { readonly base: ReadonlyArray<string>; readonly inline: ReadonlyArray<string> }
 ): ReadonlyArray<string> => {
-  const said = rest.get("tags")
-  const items = listOf(said)
+  const stated = rest.get("tags")
+  const items = listOf(stated)
   const texts = items.flatMap((item) => typeof item === "object" ? [] : [String(item).trim().replace(/^#/, "")])
   const fit = distinct(texts.filter(isTag))
   const isWhole = texts.length === items.length && texts.every(isTag) && fit.length <= maxTags
   if (isWhole) rest.delete("tags")
   else issues.push("tags: those that are too many, too long or none are in metadata only")
-  return distinct([...(said === undefined ? base : fit), ...inline.filter(isTag)]).slice(0, maxTags)
+  return distinct([...(stated === undefined ? base : fit), ...inline.filter(isTag)]).slice(0, maxTags)
 }
 
 const maxTags = 32

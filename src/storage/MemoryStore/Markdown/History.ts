@@ -4,8 +4,9 @@
  * writer that has lost the lock appends late, its line is at another offset, and readers ignore it. Lines written by a compaction state no
  * offset. Each rewrite of the file increments the epoch, which every line states, so readers know it even if the first line is damaged.
  *
- * Laws: a batch counts only if all its parts are there, at their offsets. A batch has landed once its `.md` files are on disk; the next
- * holder of the lock completes batches that have not. Erased lines are overwritten in place.
+ * Laws: a batch counts only if all its parts are there, at their offsets. A checkpoint is a line which states that the `.md` files of all
+ * batches so far are on disk; the next holder of the lock completes the pending batches, those after the last checkpoint. Erased lines are
+ * overwritten in place.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,11 +16,11 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import * as HistoryLine from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
 import { isLost, lost } from "./Lock.ts"
-import * as Places from "./Places.ts"
+import * as RevisionIndex from "./RevisionIndex.ts"
 import { isFull, type VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** The parts of a history. */
-export type { Batch, Part, Place, View, WrittenRevision } from "./HistoryLine.ts"
+export type { Batch, Part, RevisionLocation, View, WrittenRevision } from "./HistoryLine.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -28,33 +29,33 @@ export interface History {
   /** Whether the vault has a history; a new vault has none, nor has one whose hidden folder was lost. */
   readonly isThere: () => boolean
   /** Returns the revisions of a record, newest first, at most `revisionsKept`. */
-  readonly places: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.Place>
-  readonly newest: (tenant: string, id: MemoryId) => HistoryLine.Place | undefined
+  readonly locations: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.RevisionLocation>
+  readonly newest: (tenant: string, id: MemoryId) => HistoryLine.RevisionLocation | undefined
   /** Returns the newest revision whose file is at the path. */
-  readonly at: (path: string) => HistoryLine.Place | undefined
+  readonly at: (path: string) => HistoryLine.RevisionLocation | undefined
   /** Returns the newest revision of every record of the tenant. */
-  readonly all: (tenant: string) => Iterable<HistoryLine.Place>
+  readonly all: (tenant: string) => Iterable<HistoryLine.RevisionLocation>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
   /** Reads a revision; `None` if its line was erased or damaged, or the file was rewritten since. Cost: one read of the line. */
-  readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.WrittenRevision>>
+  readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether a line exists and is undamaged. Cost: one read of the line. */
-  readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and when the new file was read. Earlier places are then invalid. */
+  readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
+  /** Counter, incremented when a rewrite of the file is noticed, and when the new file was read. Earlier locations are then invalid. */
   readonly generation: () => number
-  /** Whether the file was rewritten and has not been read completely since; until the next `news` places are invalid. */
+  /** Whether the file was rewritten and has not been read completely since; until the next `news` locations are invalid. */
   readonly isReplaced: Io<boolean>
   /**
    * Files that batches of other processes wrote, each with the number of the last such batch. The vault removes a file from here once it
    * has read the file with the content that the history states.
    */
-  readonly awaited: Map<string, number>
+  readonly unreadFiles: Map<string, number>
   /** Returns the number of the last batch. */
   readonly last: () => number
-  /** Returns the batches whose `.md` files may not be on disk yet, oldest first. */
-  readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB read, one pass over places. */
+  /** Returns the pending batches, whose `.md` files may not be on disk yet, oldest first. */
+  readonly pending: () => ReadonlyArray<HistoryLine.Batch>
+  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB read, a pass over locations. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
@@ -73,13 +74,13 @@ export interface History {
   /** Rolls back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
   /** Reads what was appended, and rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
-  readonly settle: Io<void>
+  readonly rollBackFailed: Io<void>
   /** Whether an append failed and was not rolled back yet. */
-  readonly isUnsettled: () => boolean
-  /** Appends a line which states that the `.md` files of all batches so far are on disk. */
-  readonly land: Io<void>
+  readonly hasFailedAppend: () => boolean
+  /** Appends a checkpoint: a line which states that the `.md` files of all batches so far are on disk. */
+  readonly checkpoint: Io<void>
   /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the whole of its batch. */
-  readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
+  readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>) => Io<void>
   /** Replaces the history by these revisions, each with its current file; those of a record oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
   /** Rewrites the file without erased revisions and revisions no longer kept, if these are most of it. Needs the lock. */
@@ -97,13 +98,13 @@ export const make = (fs: VaultFileSystem): History => {
   let isPartial = false // whether the file was rewritten and has not been read since
   let epoch = 0
   let [end, torn] = [0, 0] // bytes read so far, and bytes of an incomplete line after them
-  let [batch, landed, dead] = [0, 0, 0]
-  let places = Places.make()
-  const awaited = new Map<string, number>()
+  let [batch, lastCheckpoint, dead] = [0, 0, 0]
+  let revisions = RevisionIndex.make()
+  const unreadFiles = new Map<string, number>()
   let isTorn = false // whether an append failed and may have left a part of its lines
-  const inLine = EventLoop.makeSerialQueue()
+  const queue = EventLoop.makeSerialQueue()
   /** Runs readers and writers of the file one at a time, uninterruptibly, since each continues where the previous one stopped. */
-  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
+  const serialized = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(queue(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to roll back, by offset. `bytes` and `checksum` (of the first line) are set for a failed append of this process, to detect that
@@ -112,23 +113,23 @@ export const make = (fs: VaultFileSystem): History => {
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
   /** Applies the parts of a batch together. */
-  const take = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isLanded: boolean): HistoryLine.Batch => {
-    const made = { number, places: parts, litter: places.take(parts) }
+  const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isSynced: boolean): HistoryLine.Batch => {
+    const made = { number, locations: parts, erased: revisions.add(parts) }
     batch = Math.max(batch, number)
-    if (!isLanded) pending.push(made)
+    if (!isSynced) pending.push(made)
     return made
   }
-  const drop = (number: number, offset?: number) => {
+  const removeBatch = (number: number, offset?: number) => {
     const isMeant = (one: HistoryLine.Batch) =>
-      one.number === number && (offset === undefined || one.places.some((place) => place.offset === offset))
-    for (const place of pending.filter(isMeant).flatMap((one) => one.places)) {
-      places.remove(place)
-      dead += place.length
+      one.number === number && (offset === undefined || one.locations.some((location) => location.offset === offset))
+    for (const location of pending.filter(isMeant).flatMap((one) => one.locations)) {
+      revisions.remove(location)
+      dead += location.length
     }
     pending = pending.filter((one) => !isMeant(one))
   }
-  const land = (number: number) => {
-    landed = Math.max(landed, number)
+  const markCheckpointed = (number: number) => {
+    lastCheckpoint = Math.max(lastCheckpoint, number)
     batch = Math.max(batch, number)
     pending = pending.filter((one) => one.number > number)
   }
@@ -136,16 +137,16 @@ export const make = (fs: VaultFileSystem): History => {
     generation++
     isPartial = true
     ino = undefined
-    ;[epoch, end, torn, batch, landed, dead] = [0, 0, 0, 0, 0, 0]
+    ;[epoch, end, torn, batch, lastCheckpoint, dead] = [0, 0, 0, 0, 0, 0]
     failed.clear()
-    places = Places.make()
+    revisions = RevisionIndex.make()
     pending = []
   }
 
   /** Parses lines that start at offset `end`. Applies complete batches, and of a batch whose `.md` files are on disk all readable parts. */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
-      const { at, landed: told, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
+      const { at, checkpoint, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
       if (epoch > 0 && newest > epoch) { // the rewritten file happens to have the inode of the old one
         const same = ino
         clear()
@@ -154,20 +155,20 @@ export const make = (fs: VaultFileSystem): History => {
       }
       torn = bytes.length - at
       end += at
-      const known = Math.max(landed, told)
+      const known = Math.max(lastCheckpoint, checkpoint)
       let open: Array<HistoryLine.Parsed> = []
       /** Ends the current batch: it counts if it is complete, or if its `.md` files are on disk. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
-          const isLanded = first.batch <= known
-          const isWhole = open.length === first.parts || isLanded
+          const isSynced = first.batch <= known
+          const isWhole = open.length === first.parts || isSynced
           if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
           if (isWhole && !failed.has(first.offset) && undone.get(first.offset) !== first.batch) {
-            const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
+            const batch = addBatch(first.batch, open.filter(({ isBlank }) => !isBlank), isSynced)
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
-            for (const { gone, path } of batch.places) {
-              for (const file of path === null ? gone : [path, ...gone]) awaited.set(file, batch.number)
+            for (const { removed, path } of batch.locations) {
+              for (const file of path === null ? removed : [path, ...removed]) unreadFiles.set(file, batch.number)
             }
           } else dead += open.reduce((sum, { length }) => sum + length, 0)
         }
@@ -177,20 +178,20 @@ export const make = (fs: VaultFileSystem): History => {
         const length = line.length + 1
         const ours = failed.get(offset)?.checksum
         if (ours !== undefined && HistoryLine.checksumOf(line) !== ours) failed.delete(offset)
-        const stands = meta !== undefined && (meta.offset ?? offset) === offset
-        if (stands && epoch === 0) epoch = meta.epoch
-        const isPlaced = stands && meta.epoch === epoch
-        if (!isPlaced || meta.batch === undefined) {
-          if (isPlaced && meta.landed !== undefined) land(meta.landed)
-          if (isPlaced && meta.undone !== undefined) {
+        const isAtOffset = meta !== undefined && (meta.offset ?? offset) === offset
+        if (isAtOffset && epoch === 0) epoch = meta.epoch
+        const isCurrent = isAtOffset && meta.epoch === epoch
+        if (!isCurrent || meta.batch === undefined) {
+          if (isCurrent && meta.landed !== undefined) markCheckpointed(meta.landed)
+          if (isCurrent && meta.undone !== undefined) {
             close()
-            drop(meta.undone, meta.at)
+            removeBatch(meta.undone, meta.at)
             if (meta.at !== undefined) failed.delete(meta.at)
           }
           dead += length
           return
         }
-        const part = HistoryLine.placeOf(meta, offset, length, times)
+        const part = HistoryLine.parsedLine(meta, offset, length, times)
         if (part.batch !== open[0]?.batch || part.part <= (open.at(-1)?.part ?? -1)) close()
         open.push(part)
         if (part.part === part.parts - 1) close()
@@ -218,13 +219,13 @@ export const make = (fs: VaultFileSystem): History => {
       const from = end + torn
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
-      const bytes = HistoryLine.joined(torn > 0 ? [Uint8Array.of(10), ...lines] : lines)
+      const bytes = HistoryLine.concat(torn > 0 ? [Uint8Array.of(10), ...lines] : lines)
       isTorn = true
       yield* fs.append(file, bytes, { force })
       const stat = yield* fs.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
       const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
-        HistoryLine.common(bytes, yield* fs.bytesFrom(file, from, bytes.length)) === bytes.length)
+        HistoryLine.commonPrefixLength(bytes, yield* fs.bytesFrom(file, from, bytes.length)) === bytes.length)
       if (!isOurs) return yield* lost
       end = from + bytes.length
       torn = 0
@@ -241,26 +242,26 @@ export const make = (fs: VaultFileSystem): History => {
           const blank = HistoryLine.blanked(yield* fs.bytesFrom(file, at, length))
           if (!(yield* fs.overwrite(file, at, blank, ino))) return yield* lost
         })),
-      Effect.map(() => drop(number, at))
+      Effect.map(() => removeBatch(number, at))
     )
   /** Rolls back failed batches, because their lines may be in the file nevertheless. */
-  const settle: Io<void> = Effect.gen(function*() {
+  const rollBackFailed: Io<void> = Effect.gen(function*() {
     yield* news(true)
     isTorn = false
     for (const [offset, { bytes, number }] of failed) {
       // the file may have a part of our lines, followed by those of another process
       const length = bytes === undefined
         ? 0
-        : HistoryLine.common(bytes, yield* fs.bytesFrom(file, offset, bytes.length))
+        : HistoryLine.commonPrefixLength(bytes, yield* fs.bytesFrom(file, offset, bytes.length))
       yield* undo(number, offset, length)
       failed.delete(offset)
     }
   })
   /** Runs `settle` if an append has failed. */
-  const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
+  const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
 
   /** Fails if the file has changed since it was read: a process that had lost the lock has appended to it. */
-  const unwritten: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
+  const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
@@ -272,20 +273,20 @@ export const make = (fs: VaultFileSystem): History => {
     Effect.gen(function*() {
       const next = epoch + 1
       const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batch numbers continue
-      const bytes = yield* HistoryLine.printed(head, all, (some) => make(some, next))
-      yield* fs.write(file, bytes, { isFenced: true, guard: unwritten })
-      const known = new Set(awaited.keys()) // the lines are not new, so no other file has to be scanned because of them
+      const bytes = yield* HistoryLine.printFile(head, all, (some) => make(some, next))
+      yield* fs.write(file, bytes, { isFenced: true, guard: failIfChanged })
+      const known = new Set(unreadFiles.keys()) // the lines are not new, so no other file has to be scanned because of them
       clear()
       yield* news(true)
-      for (const path of awaited.keys()) if (!known.has(path)) awaited.delete(path)
+      for (const path of unreadFiles.keys()) if (!known.has(path)) unreadFiles.delete(path)
     })
 
-  const lineOf = (place: HistoryLine.Place) =>
-    Effect.map(fs.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
-  const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
+  const lineOf = (location: HistoryLine.RevisionLocation) =>
+    Effect.map(fs.bytesFrom(file, location.offset, location.length), (bytes) => bytes.subarray(0, location.length - 1))
+  const read: History["read"] = (location) => Effect.map(lineOf(location), (line) => HistoryLine.read(line, location))
 
   const append: History["append"] = (parts) =>
-    one(Effect.flatMap(settled, () => {
+    serialized(Effect.flatMap(rollBackIfFailed, () => {
       const number = batch + 1
       let made: ReturnType<typeof HistoryLine.batch> | undefined
       const appended = appendAt((offset) => {
@@ -296,25 +297,25 @@ export const make = (fs: VaultFileSystem): History => {
         const [line] = made?.lines ?? []
         if (isLost(error) || made === undefined || line === undefined) return Effect.void
         batch = number // the line may be in the file, so its number must not be used again
-        failed.set(HistoryLine.spanOf(made.placed).offset, {
+        failed.set(HistoryLine.spanOf(made.parsed).offset, {
           number,
-          bytes: HistoryLine.joined(made.lines),
+          bytes: HistoryLine.concat(made.lines),
           checksum: HistoryLine.checksumOf(line)
         })
-        return Effect.option(settle)
+        return Effect.option(rollBackFailed)
       }
-      return Effect.map(Effect.tapError(appended, noted), () => take(number, made?.placed ?? [], false))
+      return Effect.map(Effect.tapError(appended, noted), () => addBatch(number, made?.parsed ?? [], false))
     }))
 
   const isWasteful = () => {
-    const waste = dead + places.dead()
+    const waste = dead + revisions.dead()
     return pending.length === 0 && waste >= Math.max(tolerated, end - waste)
   }
-  const compacted = one(Effect.gen(function*() {
+  const compacted = serialized(Effect.gen(function*() {
     if (!isWasteful()) return // checked again, since a reader before us in the queue may have found a rewritten file
-    const kept = yield* HistoryLine.living(
+    const kept = yield* HistoryLine.liveLines(
       yield* fs.bytesFrom(file, 0),
-      yield* EventLoop.paced(() => places.all(), 2_048)
+      yield* EventLoop.paced(() => revisions.all(), 2_048)
     )
     yield* rewrite(
       kept,
@@ -327,14 +328,14 @@ export const make = (fs: VaultFileSystem): History => {
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
-    places: (tenant, id) => places.of(tenant, id),
-    newest: (tenant, id) => places.of(tenant, id)[0],
-    at: (path) => places.at(path),
-    all: (tenant) => places.newest(tenant),
-    tenants: () => places.tenants(),
-    records: () => places.records(),
+    locations: (tenant, id) => revisions.of(tenant, id),
+    newest: (tenant, id) => revisions.of(tenant, id)[0],
+    at: (path) => revisions.at(path),
+    all: (tenant) => revisions.newest(tenant),
+    tenants: () => revisions.tenants(),
+    records: () => revisions.records(),
     read,
-    isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
+    isWhole: (location) => Effect.map(lineOf(location), (line) => HistoryLine.isOf(line, location)),
     generation: () => generation,
     isReplaced: Effect.map(
       Effect.suspend(() => fs.stat(file)),
@@ -342,56 +343,56 @@ export const make = (fs: VaultFileSystem): History => {
     ),
     last: () => batch,
     size: () => end,
-    index: one(Effect.gen(function*() {
+    index: serialized(Effect.gen(function*() {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
-      const all = yield* EventLoop.paced(() => places.all(), 2_048)
+      const all = yield* EventLoop.paced(() => revisions.all(), 2_048)
       const hash = yield* HistoryLine.hashOf(fs, file, end)
       const stat = Option.filter(yield* fs.stat(file), (stat) => stat.ino === ino) // `None` if the file was replaced meanwhile
-      return Option.as(stat, { epoch, end, batch, dead: dead + places.dead(), places: all, hash })
+      return Option.as(stat, { epoch, end, batch, dead: dead + revisions.dead(), locations: all, hash })
     })),
     restore: (index) =>
-      one(Effect.gen(function*() {
+      serialized(Effect.gen(function*() {
         const stat = yield* fs.stat(file)
         if (Option.isNone(stat) || stat.value.size < index.end) return false
         if ((yield* HistoryLine.hashOf(fs, file, index.end)) !== index.hash) return false
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
-        landed = batch
-        const timed = yield* HistoryLine.timed(read, index.places)
-        yield* EventLoop.forEach(index.places, 1_024, (place) => places.addEarlier(timed.get(place) ?? place))
+        lastCheckpoint = batch
+        const timed = yield* HistoryLine.withTimes(read, index.locations)
+        yield* EventLoop.forEach(index.locations, 1_024, (one) => revisions.addEarlier(timed.get(one) ?? one))
         return timed.size > 0
       })),
-    unlanded: () => pending,
-    awaited,
-    news: (locked) => one(news(locked)),
+    pending: () => pending,
+    unreadFiles,
+    news: (locked) => serialized(news(locked)),
     append,
     undo: (made) =>
-      one(Effect.zipRight(
-        settled,
+      serialized(Effect.zipRight(
+        rollBackIfFailed,
         // nothing is undone if the file was rewritten or the `.md` files are on disk
         Effect.suspend(() => {
-          const { length, offset } = HistoryLine.spanOf(made.places)
+          const { length, offset } = HistoryLine.spanOf(made.locations)
           return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void
         })
       )),
-    settle: one(settle),
-    isUnsettled: () => isTorn || failed.size > 0,
-    land: one(Effect.gen(function*() {
-      yield* settled // a failed append must not count as written to the `.md` files
+    rollBackFailed: serialized(rollBackFailed),
+    hasFailedAppend: () => isTorn || failed.size > 0,
+    checkpoint: serialized(Effect.gen(function*() {
+      yield* rollBackIfFailed // a failed append must not count as written to the `.md` files
       if (pending.length === 0) return
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
-      land(batch)
+      markCheckpointed(batch)
     })),
     erase: (erased) =>
-      one(Effect.gen(function*() {
-        for (const place of erased) {
-          const { batch, isKept, length, offset, part, parts } = place
+      serialized(Effect.gen(function*() {
+        for (const location of erased) {
+          const { batch, isKept, length, offset, part, parts } = location
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
           if (!(yield* fs.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* lost
-          places.remove(place)
+          revisions.remove(location)
         }
       })),
-    renew: (parts) => one(rewrite(parts, (some, epoch) => HistoryLine.batch(some, epoch, 0, undefined).lines)),
+    renew: (parts) => serialized(rewrite(parts, (some, epoch) => HistoryLine.batch(some, epoch, 0, undefined).lines)),
     compact: Effect.suspend(() => isWasteful() ? compacted : Effect.void)
   }
 }

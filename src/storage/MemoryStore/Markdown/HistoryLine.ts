@@ -1,7 +1,7 @@
 /**
  * A line of the history, a vault's append-only file of all revisions: a checksum, metadata, and content, separated by tabs. A batch is a
- * number of revisions that take effect together; each has one line, a part of the batch. A batch has landed once its `.md` files are on
- * disk. The place of a revision is the location of its line. A compaction rewrites the file, and increments the epoch in every line.
+ * number of revisions that take effect together; each has one line, a part of the batch. The key `landed` marks a checkpoint: the
+ * `.md` files of the batches up to this number are on disk. A compaction rewrites the file, and increments the epoch in every line.
  *
  * ```text
  * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
@@ -26,7 +26,7 @@ export interface View {
   /** Path of the record's file; `null` if the record has no file from this revision on. */
   readonly path: string | null
   /** Other files that contained the record or its id; this revision removes them. */
-  readonly gone: ReadonlyArray<string>
+  readonly removed: ReadonlyArray<string>
   /** Hash of the text at `path` before the revision; `null` if there was no file. */
   readonly before: string | null
   /** Hash of the text at `path` after the revision. */
@@ -45,8 +45,8 @@ export interface Part extends View {
   readonly frame?: Frame | undefined
 }
 
-/** The place of a revision in the history: location and metadata of its line, without the record. */
-export interface Place extends View {
+/** The location of a revision in the history: that of its line, and the metadata of the line, without the record. */
+export interface RevisionLocation extends View {
   readonly tenant: string
   readonly id: MemoryId
   readonly batch: number
@@ -70,9 +70,9 @@ export type Times = readonly [forgotten: number, expires?: number]
 /** A batch of revisions, which take effect together. */
 export interface Batch {
   readonly number: number
-  readonly places: ReadonlyArray<Place>
-  /** Places of earlier revisions of records that the batch erased. Their lines still contain the content. */
-  readonly litter: ReadonlyArray<Place>
+  readonly locations: ReadonlyArray<RevisionLocation>
+  /** Earlier revisions of the records that the batch erased. Their lines still contain the content. */
+  readonly erased: ReadonlyArray<RevisionLocation>
 }
 
 /** The content of a revision. */
@@ -87,6 +87,7 @@ export interface Meta {
   readonly epoch: number
   /** Byte offset of the line. Absent in lines written by a compaction. */
   readonly offset?: number
+  /** Number of the last batch whose `.md` files are on disk, in the line of a checkpoint. */
   readonly landed?: number
   readonly undone?: number
   /** Offset of the batch that `undone` rolls back. Absent in lines of an earlier release. */
@@ -134,14 +135,14 @@ export const encode = ({ extra, frame, record }: WrittenRevision): string =>
 /** Returns the content of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** Decodes the revision at a place. `None` if its line was erased or damaged, or the file has another line there now. */
-export const read = (line: Uint8Array, place: Place): Option.Option<WrittenRevision> =>
-  isOf(line, place)
+/** Decodes the revision at a location. `None` if its line was erased or damaged, or the file has another line there now. */
+export const read = (line: Uint8Array, location: RevisionLocation): Option.Option<WrittenRevision> =>
+  isOf(line, location)
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
     : Option.none()
 
-/** Whether a line is undamaged, and belongs to this place. */
-export const isOf = (line: Uint8Array, { id, revision, tenant }: Place): boolean => {
+/** Whether a line is undamaged, and is the one at this location. */
+export const isOf = (line: Uint8Array, { id, revision, tenant }: RevisionLocation): boolean => {
   const meta = metaOf(line)
   return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
 }
@@ -176,7 +177,7 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
     const lines: Array<Line> = []
-    let landed = 0
+    let checkpoint = 0
     let newest = 0
     /** Numbers of the batches that were rolled back, by offset. A later batch may start at the same offset. */
     const undone = new Map<number, number | undefined>()
@@ -187,26 +188,26 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       const meta = metaOf(line)
       const offset = start + at
       lines.push({ meta, offset, line, times: timesIn(meta, line) })
-      landed = Math.max(landed, meta?.landed ?? 0)
+      checkpoint = Math.max(checkpoint, meta?.landed ?? 0)
       newest = Math.max(newest, meta?.epoch ?? 0)
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
     /** `at` is the length up to the end of the last line; `newest` is the highest epoch in any line */
-    return { at, landed, lines, newest, undone }
+    return { at, checkpoint, lines, newest, undone }
   })
 
 const lineBreak = 10
 
-/** The place of a line that was read, and what the line does. */
-export interface Parsed extends Place {
+/** The location of a line that was read, and what the line does. */
+export interface Parsed extends RevisionLocation {
   readonly isErased: boolean
   /** Whether the content was erased. The line still counts as a part of its batch. */
   readonly isBlank: boolean
 }
 
-/** Makes the place of the line at `offset`. */
-export const placeOf = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
+/** Makes the location of the line at `offset`. */
+export const parsedLine = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
   id: meta.id ?? ("" as MemoryId), // only a blank line lacks an id, which is then never used
   batch: meta.batch ?? 0,
@@ -219,7 +220,7 @@ export const placeOf = (meta: Meta, offset: number, length: number, times: Times
   isErased: meta.state === "erased",
   isBlank: meta.state === "blank",
   path: meta.path ?? null,
-  gone: meta.gone ?? [],
+  removed: meta.gone ?? [],
   before: meta.before ?? null,
   after: meta.after ?? null,
   offset,
@@ -241,14 +242,14 @@ export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undef
     : undefined
 
 /**
- * Prints the lines of a batch, and returns them with their places. `from` is the offset of the first line. With `undefined`, prints lines
- * for a compaction, which state no offset, and each of which is a batch by itself.
+ * Prints the lines of a batch, and returns them with their locations. `from` is the offset of the first line. With `undefined`, prints
+ * lines for a compaction, which state no offset, and each of which is a batch by itself.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
-  const placed: Array<Parsed> = []
+  const parsed: Array<Parsed> = []
   let offset = from ?? 0
-  for (const [part, { after, before, extra, forgotten, frame, gone, id, path, record, tenant }] of parts.entries()) {
+  for (const [part, { after, before, extra, forgotten, frame, id, path, record, removed, tenant }] of parts.entries()) {
     const meta: Meta = {
       epoch,
       ...(from !== undefined && { offset }),
@@ -260,20 +261,20 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
       revision: record?.revision ?? 0,
       ...((record === null || forgotten) && { state: record === null ? "erased" : "forgotten" }),
       path,
-      ...(gone.length > 0 && { gone }),
+      ...(removed.length > 0 && { gone: removed }),
       before,
       after
     }
     const line = print(meta, record === null ? "" : encode({ record, extra, frame }))
-    placed.push(placeOf(meta, offset, line.length, record && forgotten ? timesOf(record) : undefined))
+    parsed.push(parsedLine(meta, offset, line.length, record && forgotten ? timesOf(record) : undefined))
     offset += line.length
     lines.push(line)
   }
-  return { lines, placed }
+  return { lines, parsed }
 }
 
 /** Prints a whole file, with pauses: the head, then the lines that `make` returns for a few values at a time. */
-export const printed = <A>(
+export const printFile = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
   make: (some: ReadonlyArray<A>) => ReadonlyArray<Uint8Array>
@@ -286,11 +287,11 @@ export const printed = <A>(
       for (const line of make(some)) length += lines[lines.push(line) - 1]!.length
       yield* paced(length >> 4)
     }
-    return yield* EventLoop.paced(() => joining(lines))
+    return yield* EventLoop.paced(() => concatSteps(lines))
   })
 
 /** Returns the range of a batch's lines, which are contiguous. */
-export const spanOf = (batch: ReadonlyArray<Place>) => {
+export const spanOf = (batch: ReadonlyArray<RevisionLocation>) => {
   const [first] = batch
   const last = batch.at(-1)
   return first === undefined || last === undefined
@@ -314,8 +315,8 @@ export interface HistoryIndex {
   readonly dead: number
   /** Hash of the first and the last bytes covered. */
   readonly hash: string
-  /** Places of the revisions of all records, those of one record newest first. */
-  readonly places: ReadonlyArray<Place>
+  /** Locations of the revisions of all records, those of one record newest first. */
+  readonly locations: ReadonlyArray<RevisionLocation>
 }
 
 /** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in the lines at both ends. */
@@ -326,14 +327,14 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
   Effect.zipWith(
     fs.bytesFrom(file, 0, Math.min(end, compared)),
     fs.bytesFrom(file, Math.max(0, end - compared), Math.min(end, compared)),
-    (first, last) => sha256(joined([first, last]))
+    (first, last) => sha256(concat([first, last]))
   )
 
 /** Concatenates bytes. */
-export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(joining(parts))
+export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(concatSteps(parts))
 
 /** Concatenates bytes in steps, after `room` free bytes. In steps, since writing to new memory takes a millisecond per megabyte. */
-export function* joining(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
+export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
   let work = 0
@@ -357,17 +358,17 @@ const megabyte = 1_048_576
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
 
 /** Returns the length of the longest common prefix. */
-export const common = (a: Uint8Array, b: Uint8Array): number => {
+export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   const at = a.findIndex((byte, i) => byte !== b[i])
   return at < 0 ? a.length : at
 }
 
 /** Reads the metadata and content of these revisions, for a compaction. The revisions of one record are returned oldest first. */
-export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
+export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
     const kept: Array<readonly [meta: Meta, row: string]> = []
-    for (const { length, offset } of places.toReversed()) {
+    for (const { length, offset } of locations.toReversed()) {
       const line = bytes.subarray(offset, offset + length - 1)
       const meta = metaOf(line)
       yield* paced(length >> 4)
@@ -377,18 +378,18 @@ export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
   })
 
 /** Reads the times of tombstones if an index of an earlier release lacks them. Reads nothing for an index of this release. */
-export const timed = (
-  read: (place: Place) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
-  all: ReadonlyArray<Place>
-): Effect.Effect<ReadonlyMap<Place, Place>, MemoryError> =>
+export const withTimes = (
+  read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
+  all: ReadonlyArray<RevisionLocation>
+): Effect.Effect<ReadonlyMap<RevisionLocation, RevisionLocation>, MemoryError> =>
   Effect.gen(function*() {
-    const timed = new Map<Place, Place>()
-    for (const [n, place] of all.entries()) {
-      if (!place.forgotten || place.times !== undefined) continue
-      const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
+    const timed = new Map<RevisionLocation, RevisionLocation>()
+    for (const [n, location] of all.entries()) {
+      if (!location.forgotten || location.times !== undefined) continue
+      const isNewest = all[n - 1]?.id !== location.id || all[n - 1]?.tenant !== location.tenant
       if (!isNewest) continue
-      const kept = yield* read(place)
-      if (Option.isSome(kept)) timed.set(place, { ...place, times: timesOf(kept.value.record) })
+      const kept = yield* read(location)
+      if (Option.isSome(kept)) timed.set(location, { ...location, times: timesOf(kept.value.record) })
     }
     return timed
   })

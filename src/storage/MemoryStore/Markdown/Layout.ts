@@ -58,7 +58,7 @@ export const idOf = (segment: string): string | undefined => {
 const isScopeId = Schema.is(ScopeId)
 
 /** Whether a segment may stand for an id. */
-export const stands = (segment: string, id: string): boolean =>
+export const encodes = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
 /** Returns the folder of a tenant, with a trailing slash; empty for the default tenant. */
@@ -108,16 +108,16 @@ export const isRecord = (path: string): boolean =>
 export const isInternal = (path: string): boolean => path.startsWith(`${internal}/`)
 
 /** Shortens a path for an error: keeps its end, if it has more than 150 UTF-16 units. */
-export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
+export const shortened = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
 /** Parses a path. Caches the last result, since reading a file parses its path several times. */
 export const parsePath = (path: string): RecordPath => {
-  if (last?.path !== path) last = { path, place: placeIn(path) }
-  return last.place
+  if (last?.path !== path) last = { path, parsed: parse(path) }
+  return last.parsed
 }
-let last: { readonly path: string; readonly place: RecordPath } | undefined
+let last: { readonly path: string; readonly parsed: RecordPath } | undefined
 
-const placeIn = (path: string): RecordPath => {
+const parse = (path: string): RecordPath => {
   const parts = (isInternal(path) ? path.slice(internal.length + 1) : path).split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split returns at least one part
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
@@ -143,54 +143,54 @@ const placeIn = (path: string): RecordPath => {
  * Whether the library wrote a text: it has a hash. Such a text must state its tenant and its whole scope, so that a copy of the file in
  * another folder is detected.
  */
-export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
+export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
 /** Returns the tenant of a text that the library wrote. `Left` if text and path state different tenants, or neither states one. */
 export const claimedTenant = (
-  place: RecordPath,
+  recordPath: RecordPath,
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<string, string> => {
   const { tenant } = matter
-  if (place.tenant === undefined) {
+  if (recordPath.tenant === undefined) {
     return tenant === undefined || tenant === "default"
       ? Either.right("default")
       : Either.left("tenant: the folder says default")
   }
-  if (tenant === undefined && isSaidOurs(matter)) return Either.left("tenant: the text says default")
+  if (tenant === undefined && isLibraryText(matter)) return Either.left("tenant: the text says default")
   if (tenant === undefined) {
-    return Either.fromNullable(idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
+    return Either.fromNullable(idOf(recordPath.tenant), () => "tenant: the folder's name is a hash; say it here")
   }
-  return isScopeId(tenant) && stands(place.tenant, tenant)
+  return isScopeId(tenant) && encodes(recordPath.tenant, tenant)
     ? Either.right(tenant.normalize("NFC"))
     : Either.left("tenant: the folder says another")
 }
 
 /** Returns the scope of a text that the library wrote. `Left` if the text and the path differ, or neither states one of the scope's ids. */
 export const claimedScope = (
-  place: RecordPath,
+  recordPath: RecordPath,
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<MemoryScope.MemoryScope, string> =>
   Either.gen(function*() {
-    if (place.scope === internal) return MemoryScope.Internal
+    if (recordPath.scope === internal) return MemoryScope.Internal
     const ids: Record<string, string> = {}
     for (const field of MemoryScope.fields) {
-      const segment = place.scope === MemoryScope.Global ? undefined : place.scope.get(field)
-      const said = matter[field]
-      if (said !== undefined && !isScopeId(said)) return yield* Either.left(`${field}: not an id`)
-      if (segment !== undefined && said !== undefined && !stands(segment, said)) {
+      const segment = recordPath.scope === MemoryScope.Global ? undefined : recordPath.scope.get(field)
+      const stated = matter[field]
+      if (stated !== undefined && !isScopeId(stated)) return yield* Either.left(`${field}: not an id`)
+      if (segment !== undefined && stated !== undefined && !encodes(segment, stated)) {
         return yield* Either.left(`${field}: the folder says another`)
       }
-      if (segment !== undefined && said === undefined && isSaidOurs(matter)) {
+      if (segment !== undefined && stated === undefined && isLibraryText(matter)) {
         return yield* Either.left(`${field}: the text says none`)
       }
-      if (segment !== undefined && said === undefined && idOf(segment) === undefined) {
+      if (segment !== undefined && stated === undefined && idOf(segment) === undefined) {
         return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
       }
-      const id = said ?? (segment === undefined ? undefined : idOf(segment))
+      const id = stated ?? (segment === undefined ? undefined : idOf(segment))
       if (id !== undefined) ids[field] = id.normalize("NFC")
     }
-    if (place.scope === MemoryScope.Global) {
+    if (recordPath.scope === MemoryScope.Global) {
       return Object.keys(ids).length === 0
         ? yield* agreed(MemoryScope.Global, matter)
         : yield* Either.left("scope: the folder says global")
@@ -198,11 +198,11 @@ export const claimedScope = (
     return yield* agreed(ids, matter)
   })
 
-/** Tenant and scope of a note by another author. `said` has the names of the properties that determined them. */
+/** Tenant and scope of a note by another author. `properties` has the names of the properties that determined them. */
 export interface Belonging {
   readonly tenant: string
   readonly scope: MemoryScope.MemoryScope
-  readonly said: ReadonlySet<string>
+  readonly properties: ReadonlySet<string>
 }
 
 /**
@@ -210,35 +210,35 @@ export interface Belonging {
  * the folder; such a property is treated as any other. `Left` if a folder's name is a hash, and the text does not state the id.
  */
 export const belonging = (
-  place: RecordPath,
+  recordPath: RecordPath,
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<Belonging, string> => {
-  const said = new Set<string>()
+  const properties = new Set<string>()
   const idIn = (field: string, segment: string | undefined): Either.Either<string | undefined, string> => {
     const value = textIn(matter[field])
     const claimed = isScopeId(value) ? value.normalize("NFC") : undefined
-    const isMeant = claimed !== undefined && (segment === undefined || stands(segment, claimed))
-    if (isMeant) said.add(field)
+    const isMeant = claimed !== undefined && (segment === undefined || encodes(segment, claimed))
+    if (isMeant) properties.add(field)
     if (isMeant || segment === undefined) return Either.right(isMeant ? claimed : undefined)
     return Either.fromNullable(idOf(segment), () => `${field}: the folder's name is a hash; say it here`)
   }
-  const tenant = place.tenant === undefined ? Either.right(undefined) : idIn("tenant", place.tenant)
+  const tenant = recordPath.tenant === undefined ? Either.right(undefined) : idIn("tenant", recordPath.tenant)
   if (Either.isLeft(tenant)) return Either.left(tenant.left)
-  if (place.tenant === undefined && matter["tenant"] === "default") said.add("tenant")
+  if (recordPath.tenant === undefined && matter["tenant"] === "default") properties.add("tenant")
   const ids: Record<string, string> = {}
   for (const field of MemoryScope.fields) {
-    const id = idIn(field, typeof place.scope === "string" ? undefined : place.scope.get(field))
+    const id = idIn(field, typeof recordPath.scope === "string" ? undefined : recordPath.scope.get(field))
     if (Either.isLeft(id)) return Either.left(id.left)
     if (id.right !== undefined) ids[field] = id.right
   }
   const scope = Object.keys(ids).length === 0 ? MemoryScope.Global : ids
-  return Either.right({ tenant: tenant.right ?? "default", scope, said })
+  return Either.right({ tenant: tenant.right ?? "default", scope, properties })
 }
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
 /** Checks that the property `scope`, which drover writes, agrees with the scope. */
-const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
+const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"
     : scope.runId !== undefined
@@ -246,17 +246,17 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record
     : scope.agentId !== undefined
     ? "agent"
     : undefined
-  return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
+  return stated === undefined || stated === word ? Either.right(scope) : Either.left("scope: the folder says another")
 }
 
 /**
- * Returns the turn folder of a process, which contains the process's temporary files while it holds the vault's lock. A process that steals
- * the lock first moves this folder away, so that the old holder can no longer rename its temporary files into place.
+ * Returns the staging folder of a process, which contains the process's temporary files while it holds the vault's lock. A process that
+ * steals the lock first moves this folder away, so that the old holder can no longer rename its temporary files into place.
  */
-export const turnOf = (own: string): string => `${hidden}/turns/${own}`
+export const stagingFolderOf = (own: string): string => `${hidden}/turns/${own}`
 /**
  * Returns the name of a file until it is renamed into place. It includes the process, so that two writers of one file use different names.
  */
-export const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
+export const temporaryOf = (name: string, writerId: string): string => `.${name}.~${writerId}.tmp`
 /** Whether a name is that of a temporary file of any process. */
 export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)

@@ -2,7 +2,7 @@
  * The lock of a vault, which lets only one process write. It is a file that is created exclusively, to which the holder writes a heartbeat.
  * A process that finds the file unchanged for `timeout`, measured by its own clock, steals the lock. If several processes try, a rename
  * lets only one succeed. A process holds the lock if the file has the inode that the process has open. Before a thief takes the lock, it
- * ends the holder's turn: moves away the folder of its temporary files (`Layout.turnOf`).
+ * fences the holder: moves away the folder of its temporary files (`Layout.stagingFolderOf`).
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -46,7 +46,7 @@ const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1
 /** Makes the lock of a folder. `timeout` is the time without a heartbeat after which a lock may be stolen. */
 export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const inLine = EventLoop.makeSerialQueue()
+    const queue = EventLoop.makeSerialQueue()
     let held: LockFile | undefined
     let thefts = 0
     let sessions = 0
@@ -54,7 +54,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
      * Returns the content of the lock file. Includes a session number, since the file of a new session may have the inode of the previous
      * one and, on a disk with coarse times, the same mtime.
      */
-    const textOf = (beats: number) => `${fs.own} ${sessions * perSession + beats}`
+    const textOf = (beats: number) => `${fs.writerId} ${sessions * perSession + beats}`
 
     const look = (path: string) =>
       Effect.gen(function*() {
@@ -69,10 +69,10 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${fs.own}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
-        // ends the holder's turn (moves away its temporary files) first, so that the holder, if it resumes, cannot overwrite files of the
+        const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
+        // fences the holder (moves away its temporary files) first, so that the holder, if it resumes, cannot overwrite files of the
         // next one
-        yield* fs.end(ownerIn(seen))
+        yield* fs.fence(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
           // the moved lock may be that of a process that was faster; it is put back, unless yet another process has created a lock
           // meanwhile
@@ -98,13 +98,13 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock was linked from this process's turn folder, so the folder existed, and a process that steals the lock also moves it
-            // away
-            if (claim.value.isInTurn) return claim.value
+            // the lock was linked from this process's staging folder, so the folder existed, and a process that steals the lock also moves
+            // it away
+            if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the turn folder is created after the lock, so a thief may have missed it: the lock counts only if it is still there
-            const isKept = yield* Effect.zipRight(fs.begin, isClaimed).pipe(
+            // the staging folder is created after the lock, so a thief may have missed it: the lock counts only if it is still there
+            const isKept = yield* Effect.zipRight(fs.createStaging, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
             if (isKept) return claim.value
@@ -188,7 +188,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       isOurs,
       withLock: (self, isWanted = () => true) =>
         // callers in this process wait in a queue in memory, without polling
-        inLine(Effect.uninterruptibleMask((restore) =>
+        queue(Effect.uninterruptibleMask((restore) =>
           Effect.flatMap(acquire(restore, isWanted), (claim) => {
             held = claim
             return Effect.flatMap(
@@ -271,8 +271,8 @@ export const cleanUpTempFiles = (
       yield* sweep("", guard, records)
       yield* sweep(hidden, guard, () => Effect.void)
       yield* records(internal)
-      for (const own of yield* fs.list(`${hidden}/turns`)) {
-        if (own !== fs.own) yield* Effect.zipRight(guard, fs.end(own))
+      for (const writerId of yield* fs.list(`${hidden}/turns`)) {
+        if (writerId !== fs.writerId) yield* Effect.zipRight(guard, fs.fence(writerId))
       }
     }).pipe(Effect.catchAll((error) => Effect.logDebug("what writers left behind is still there", error)))
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {

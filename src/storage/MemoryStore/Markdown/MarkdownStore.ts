@@ -95,7 +95,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
   revisions: vault.revisions.all,
   commit: vault.groupCommit,
-  inTurn: vault.inTurn,
+  inTurn: vault.enqueue,
   exclusive: vault.exclusive,
   secret: vault.secret,
   tenantIndex: (tenant) => Effect.sync(() => vault.state.tenantIndex(tenant))
@@ -122,12 +122,12 @@ const spacing = { busy: 10, quiet: 100 }
  */
 export const keepCurrent = (
   fs: VaultFileSystem.VaultFileSystem,
-  vault: Pick<Folder.Vault, "changeFeed" | "follow" | "land" | "refresh">,
+  vault: Pick<Folder.Vault, "changeFeed" | "follow" | "checkpoint" | "refresh">,
   poll: Duration.Duration
 ): Effect.Effect<Effect.Effect<void>, never, Scope.Scope> =>
   Effect.gen(function*() {
     if (!Duration.isFinite(poll)) return Effect.void
-    const told = Effect.catchAll((error: MemoryError.MemoryError) =>
+    const logFailure = Effect.catchAll((error: MemoryError.MemoryError) =>
       Effect.logWarning("the vault could not be looked at", error)
     )
     /** The last scan: the time of its end in epoch milliseconds, and its duration in milliseconds. */
@@ -136,7 +136,7 @@ export const keepCurrent = (
     let uncalled = 0
     let quiet = 0
     const scan = Effect.gen(function*() {
-      yield* vault.land
+      yield* vault.checkpoint
       const start = yield* Clock.currentTimeMillis
       const share = uncalled > attention ? spacing.quiet : spacing.busy
       if (start >= last.end && start < last.end + share * last.took) return yield* vault.follow
@@ -152,19 +152,19 @@ export const keepCurrent = (
       yield* Effect.sleep(poll)
       uncalled++
       if (vault.changeFeed.hasSubscribers()) quiet = 0
-      if (++quiet <= patience) return yield* told(scan)
+      if (++quiet <= patience) return yield* logFailure(scan)
       isResting = true
       yield* awake.close
       yield* awake.await
     })
     yield* Effect.forkScoped(Effect.forever(watch))
-    yield* hinted(fs, told(vault.follow))
+    yield* scanOnEvents(fs, logFailure(vault.follow))
 
     /** Scans if polling has stopped. Other calls wait until the scan ends. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
-          told(vault.refresh),
+          logFailure(vault.refresh),
           Effect.suspend(() => {
             isResting = false
             return awake.open
@@ -190,20 +190,20 @@ export const keepCurrent = (
 const pause = Duration.millis(20)
 
 /** Scans after each event until the scope closes. If the folder cannot be watched, logs this at debug level, and only polling remains. */
-const hinted = (
+const scanOnEvents = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>
 ): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const hints = yield* Queue.sliding<void>(1)
-    yield* Stream.runForEach(fs.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
+    const events = yield* Queue.sliding<void>(1)
+    yield* Stream.runForEach(fs.watch(hidden), () => Queue.offer(events, undefined)).pipe(
       Effect.catchAll(unwatched),
       Effect.catchAllDefect(unwatched), // Node throws if the operating system has no watches left
       Effect.forkScoped
     )
-    yield* Queue.take(hints).pipe(
+    yield* Queue.take(events).pipe(
       Effect.zipRight(Effect.sleep(pause)),
-      Effect.zipRight(Queue.takeAll(hints)),
+      Effect.zipRight(Queue.takeAll(events)),
       Effect.zipRight(scan),
       Effect.forever,
       Effect.forkScoped
@@ -258,9 +258,9 @@ const repair = (
   { onProgress = () => Effect.void, write = false }: Parameters<VaultService["repair"]>[0] = {}
 ): Io<ReadonlyArray<Repair>> => {
   const damaged = () => state.entries().filter(({ damage }) => damage !== undefined)
-  const told = (all: ReadonlyArray<Entry>) =>
+  const repairsOf = (all: ReadonlyArray<Entry>) =>
     all.map(({ path, row: { record: { id, revision } } }): Repair => ({ path, id, revision }))
-  if (!write) return Effect.map(refresh, () => told(damaged()))
+  if (!write) return Effect.map(refresh, () => repairsOf(damaged()))
   return Effect.zipRight(
     refresh,
     exclusive(Effect.gen(function*() {
@@ -279,7 +279,7 @@ const repair = (
         state.set(path, mended)
         yield* onProgress(n + 1)
       }
-      return told(all)
+      return repairsOf(all)
     }))
   )
 }

@@ -15,7 +15,7 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Context } from "./Document.ts"
 import * as FileReader from "./FileReader.ts"
 import * as Frontmatter from "./Frontmatter.ts"
-import type { History, Place } from "./History.ts"
+import type { History, RevisionLocation } from "./History.ts"
 import { type Bad, type Entry, isNote, type Text, textOf } from "./VaultFile.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
@@ -23,7 +23,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 type Files = ReadonlyMap<string, Entry | Bad | undefined>
 
 /** A note whose file is gone. */
-interface Gone {
+interface MissingNote {
   readonly tenant: string
   readonly path: string
   readonly record: MemoryRecord
@@ -45,17 +45,17 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
  * Returns the notes of `known` that a scan did not find any more, each with its last record: that of the file, or that of the history if it
  * is later. In a first scan, also returns notes that are only in the history.
  */
-export const gone = (
+export const findMissing = (
   context: Context,
   history: History,
   known: ReadonlyArray<Entry>,
   isKnown: ((path: string) => boolean) | undefined
-): Io<ReadonlyArray<Gone>> =>
+): Io<ReadonlyArray<MissingNote>> =>
   Effect.gen(function*() {
-    const all: Array<Gone> = []
-    const add = (place: Place) =>
-      Effect.map(history.read(place), (kept) => {
-        const { after, path, tenant } = place
+    const all: Array<MissingNote> = []
+    const add = (location: RevisionLocation) =>
+      Effect.map(history.read(location), (kept) => {
+        const { after, path, tenant } = location
         if (Option.isSome(kept) && path !== null && after !== null) {
           all.push({ tenant, path, hash: after, ...kept.value })
         }
@@ -63,16 +63,16 @@ export const gone = (
     for (const entry of known) {
       if (!isGone(context, history, entry)) continue
       const { frame, hash, path, row: { record }, tenant } = entry
-      const place = history.at(path)
-      if (place && place.revision > record.revision) yield* add(place)
+      const location = history.at(path)
+      if (location && location.revision > record.revision) yield* add(location)
       else all.push({ tenant, path, record, hash, frame })
     }
     if (isKnown === undefined) return all
     for (const tenant of history.tenants()) {
-      const lost: Array<Place> = []
-      yield* EventLoop.forEach(history.all(tenant), 2_048, (place) => {
-        const { forgotten, path } = place
-        if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) lost.push(place)
+      const lost: Array<RevisionLocation> = []
+      yield* EventLoop.forEach(history.all(tenant), 2_048, (location) => {
+        const { forgotten, path } = location
+        if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) lost.push(location)
       })
       yield* Effect.forEach(lost, add, { discard: true })
     }
@@ -90,7 +90,7 @@ export const find = (
     readonly history: History
     readonly reader: FileReader.FileReader
   },
-  gone: ReadonlyArray<Gone>,
+  gone: ReadonlyArray<MissingNote>,
   found: Files,
   known: (path: string) => Entry | Bad | undefined
 ): Io<ReadonlyArray<Entry>> =>
@@ -192,10 +192,10 @@ export const detect = (
   appeared: ReadonlyArray<Appeared>
 ): ReadonlyMap<string, string> => {
   const found = new Map<string, string>()
-  const taken = new Set<string>()
+  const matched = new Set<string>()
   const match = (from: string, to: string) => {
     found.set(to, from)
-    taken.add(from)
+    matched.add(from)
   }
 
   const old = vanished.filter(({ hash, text }) => hash !== empty && text?.trim() !== "")
@@ -211,13 +211,13 @@ export const detect = (
       if (same.length === 1 && others.length === 1) match(same[0]!.path, path)
     }
     const [first, ...more] = news.filter(({ path }) => !found.has(path))
-    const [last, ...rest] = olds.filter(({ path }) => !taken.has(path))
+    const [last, ...rest] = olds.filter(({ path }) => !matched.has(path))
     if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
   }
 
   const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // equal content, but several files have it
   const sources = old.flatMap(({ hash, path, text }) =>
-    text === undefined || taken.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
+    text === undefined || matched.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
   )
   const targets = fresh.flatMap(({ path, text }) =>
     found.has(path) || isTwin(hashes.get(path)!) ? [] : [{ path, words: pairsOf(text) }]
@@ -227,18 +227,18 @@ export const detect = (
     const { score } = pairs[at]!
     const level = []
     for (; at < pairs.length && pairs[at]!.score === score; at++) level.push(pairs[at]!)
-    const open = level.filter(({ from, to }) => !taken.has(from) && !found.has(to))
+    const open = level.filter(({ from, to }) => !matched.has(from) && !found.has(to))
     const [froms, tos] = [counts(open.map(({ from }) => from)), counts(open.map(({ to }) => to))]
     for (const { from, to } of open) if (froms.get(from) === 1 && tos.get(to) === 1) match(from, to)
-    for (const { from, to } of open) if (!found.has(to)) tie(taken, found, from, to)
+    for (const { from, to } of open) if (!found.has(to)) tie(matched, found, from, to)
   }
   for (const [to, from] of found) if (from === "") found.delete(to)
   return found
 }
 
 /** Excludes both files of a tie from further matching, since otherwise a less similar file would be chosen. */
-const tie = (taken: Set<string>, found: Map<string, string>, from: string, to: string): void => {
-  taken.add(from)
+const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
+  matched.add(from)
   found.set(to, "")
 }
 

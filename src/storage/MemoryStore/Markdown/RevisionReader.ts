@@ -14,7 +14,7 @@ import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Revision.ts"
-import type { History, Part, Place } from "./History.ts"
+import type { History, Part, RevisionLocation } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { hidden, idOf, isBelow, segmentOf } from "./Layout.ts"
 import type { Entry } from "./VaultFile.ts"
@@ -46,8 +46,10 @@ export interface RevisionReader {
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
-/** Makes the reader of a vault's revisions. `viewed` returns the number of the last batch whose files this process wrote or has read. */
-export const make = (history: History, state: VaultState, viewed: () => number): RevisionReader => {
+/**
+ * Makes the reader of a vault's revisions. `lastReadBatch` returns the number of the last batch whose files this process wrote or has read.
+ */
+export const make = (history: History, state: VaultState, lastReadBatch: () => number): RevisionReader => {
   /** Repeats a read if another process rewrote the history meanwhile, since its lines have then moved. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
@@ -63,13 +65,13 @@ export const make = (history: History, state: VaultState, viewed: () => number):
    * Returns a record that has no file, as a tombstone, even if a person deleted the file. The content is that of the newest revision whose
    * line is undamaged, the revision number that of the last line.
    */
-  const gone = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
+  const tombstoneOf = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
-      const places = history.places(tenant, id)
-      for (const place of places) {
-        const kept = yield* history.read(place)
+      const locations = history.locations(tenant, id)
+      for (const location of locations) {
+        const kept = yield* history.read(location)
         if (Option.isNone(kept)) continue
-        const { revision } = places[0]! // the loop runs only if there is a place
+        const { revision } = locations[0]! // the loop runs only if there is a location
         const record = new MemoryRecord({ ...kept.value.record, revision }, { disableValidation: true })
         return Option.some({ record, forgotten: true })
       }
@@ -80,32 +82,33 @@ export const make = (history: History, state: VaultState, viewed: () => number):
    * Whether the file of a revision is still to be written, or to be read by this process. The record then counts as existing although the
    * state has no file of it.
    */
-  const isComing = ({ batch, forgotten, path }: Place): boolean =>
+  const isFilePending = ({ batch, forgotten, path }: RevisionLocation): boolean =>
     !forgotten && path !== null &&
-    (history.awaited.has(path) || (batch > viewed() && history.unlanded().some(({ number }) => number === batch)))
+    (history.unreadFiles.has(path) ||
+      (batch > lastReadBatch() && history.pending().some(({ number }) => number === batch)))
 
   return {
     read: (tenant, id) => {
       const entry = state.entry(tenant, id)
-      return entry ? Effect.succeedSome(entry.row) : current(gone(tenant, id))
+      return entry ? Effect.succeedSome(entry.row) : current(tombstoneOf(tenant, id))
     },
     all: (tenant, id, limit) =>
       current(Effect.gen(function*() {
         const row = state.entry(tenant, id)?.row
-        const places = history.places(tenant, id)
-        const earlier = row ? places.filter(({ revision }) => revision < row.record.revision) : places
-        const rows = yield* Effect.forEach(earlier.slice(0, row ? limit - 1 : limit), (place) =>
-          Effect.map(history.read(place), (kept): ReadonlyArray<Stored> =>
-            Option.isSome(kept) ? [{ record: kept.value.record, forgotten: place.forgotten }] : []))
+        const locations = history.locations(tenant, id)
+        const earlier = row ? locations.filter(({ revision }) => revision < row.record.revision) : locations
+        const rows = yield* Effect.forEach(earlier.slice(0, row ? limit - 1 : limit), (location) =>
+          Effect.map(history.read(location), (kept): ReadonlyArray<Stored> =>
+            Option.isSome(kept) ? [{ record: kept.value.record, forgotten: location.forgotten }] : []))
         return row ? [row, ...rows.flat()] : rows.flat()
       })),
     forgotten: (tenant) =>
       current(Effect.gen(function*() {
         const ids: Array<MemoryId> = []
-        yield* EventLoop.forEach(history.all(tenant), atATime, (place) => {
-          if (state.entry(tenant, place.id) === undefined && !isComing(place)) ids.push(place.id)
+        yield* EventLoop.forEach(history.all(tenant), atATime, (location) => {
+          if (state.entry(tenant, location.id) === undefined && !isFilePending(location)) ids.push(location.id)
         })
-        const rows = yield* Effect.forEach(ids, (id) => gone(tenant, id))
+        const rows = yield* Effect.forEach(ids, (id) => tombstoneOf(tenant, id))
         return rows.flatMap(Option.toArray)
       })),
     lifetimes: (tenant) =>
@@ -123,7 +126,7 @@ export const make = (history: History, state: VaultState, viewed: () => number):
         })
         for (const id of untimed) {
           // the file may be only unreachable, since there is no tombstone: the record is erased when it expires, but not as forgotten
-          const row = Option.getOrUndefined(yield* gone(tenant, id))
+          const row = Option.getOrUndefined(yield* tombstoneOf(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
         return all
@@ -159,7 +162,7 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
   extra,
   frame,
   path,
-  gone: [],
+  removed: [],
   before: hash,
   after: hash
 })
@@ -171,7 +174,7 @@ export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null
  * Returns the revisions of these records that the history lacks, as edits, moves and deletions by hand cause them. Returns none for a file
  * that is damaged or cannot be read, or for a note by another author that was not edited since it was first read.
  */
-export const lacking = (
+export const missingRevisions = (
   state: VaultState,
   history: History,
   about: Iterable<Touched>
@@ -180,32 +183,49 @@ export const lacking = (
     const paced = EventLoop.pacer()
     const all: Array<Part> = []
     for (const one of about) {
-      all.push(...yield* lackingOf(state, history, one))
+      all.push(...yield* missingRevisionsOf(state, history, one))
       yield* paced(32)
     }
     return all
   })
 
-const lackingOf = (state: VaultState, history: History, [tenant, id, before]: Touched): Io<ReadonlyArray<Part>> =>
+const missingRevisionsOf = (
+  state: VaultState,
+  history: History,
+  [tenant, id, before]: Touched
+): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {
     const entry = state.entry(tenant, id)
-    const place = history.newest(tenant, id)
+    const location = history.newest(tenant, id)
     if (entry) {
       if (entry.damage !== undefined) return []
       // a note that was never edited needs no history
-      if (place === undefined && before === undefined && id === Layout.noteId(entry.path)) return []
-      if (place && !place.forgotten && place.after === entry.hash && place.path === entry.path) return []
+      if (location === undefined && before === undefined && id === Layout.noteId(entry.path)) return []
+      if (location && !location.forgotten && location.after === entry.hash && location.path === entry.path) return []
       const now = partOf(entry)
-      return place === undefined && before !== undefined
+      return location === undefined && before !== undefined
         ? [earlierOf(before), now]
         : [now]
     }
-    if (place === undefined || place.forgotten || (place.path !== null && state.trouble(place.path))) return []
-    const kept = yield* history.read(place)
+    if (
+      location === undefined || location.forgotten || (location.path !== null && state.trouble(location.path))
+    ) return []
+    const kept = yield* history.read(location)
     if (Option.isNone(kept)) return []
     const record = Revision.forgotten(kept.value.record, yield* Clock.currentTimeMillis)
     const { frame } = kept.value
-    return [{ tenant, id, record, forgotten: true, extra: {}, frame, path: null, gone: [], before: null, after: null }]
+    return [{
+      tenant,
+      id,
+      record,
+      forgotten: true,
+      extra: {},
+      frame,
+      path: null,
+      removed: [],
+      before: null,
+      after: null
+    }]
   })
 
 /*
@@ -291,7 +311,7 @@ export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
 /** Returns the revisions of format 1 as parts of a batch, those of each record followed by its current file. */
-export const inherited = (
+export const migratedParts = (
   fs: VaultFileSystem,
   state: VaultState,
   current: ReadonlyArray<Part>
@@ -304,7 +324,7 @@ export const inherited = (
       const entry = state.entry(tenant, id)
       const now = parts.get(`${tenant}/${id}`) ?? (entry && partOf(entry))
       parts.delete(`${tenant}/${id}`)
-      const none = { tenant, id, extra: {}, path: null, gone: [], before: null, after: null }
+      const none = { tenant, id, extra: {}, path: null, removed: [], before: null, after: null }
       const earlier = rows.filter(({ record }) => !now?.record || record.revision < now.record.revision)
       const newest = rows.at(-1)
       for (const row of earlier) {

@@ -6,7 +6,7 @@
  * signature   under the vault's key, of everything after it; a line break
  * head        what entries depend on, and the lengths of the parts; a line break
  * entries     parts of some thousand entries, compressed: JSON without the bodies, a line break, the bodies concatenated
- * history     parts of the places of some thousand lines, compressed JSON
+ * history     parts of the locations of some thousand lines, compressed JSON
  * indexes     parts of the indexes of several tenants, concatenated and compressed
  * ```
  *
@@ -18,6 +18,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Struct from "effect/Struct"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { unchecked } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
@@ -114,22 +115,22 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     const next = (length: number) => body.subarray(at, at += length)
     const partOf = ([length, whole]: typeof Part.Type) => ({ part: next(length), whole })
     const entries = head.value.entries.map(partOf)
-    const places = head.value.history?.places.map(partOf) ?? []
+    const locations = head.value.history?.places.map(partOf) ?? []
     const indexes = head.value.indexes.map(([length, of]) => ({ part: next(length), of }))
-    const inTurn = yield* EventLoop.inTurn
+    const step = yield* EventLoop.serialSteps
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* SnapshotPart.decompress(part, whole)
-          return yield* inTurn(() => entriesOf(bytes, head.value.version), () => whole / bytesPerUnit)
+          return yield* step(() => entriesOf(bytes, head.value.version), () => whole / bytesPerUnit)
         }), { concurrency }),
-      places: Effect.forEach(places, ({ part, whole }) =>
+      locations: Effect.forEach(locations, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* SnapshotPart.decompress(part, whole)
           // the signature shows that we wrote it, so it has this type
           const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<SnapshotPart.Tuple>).map(SnapshotPart.fromTuple)
-          return yield* inTurn(placesOf, () => whole / bytesPerUnit)
+          return yield* step(placesOf, () => whole / bytesPerUnit)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
         Effect.map(
@@ -145,20 +146,20 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     }, { concurrency: 3 }).pipe(Effect.option) // a release with another compression wrote it
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
-    const newest: Array<HistoryLine.Place> = []
+    const newest: Array<HistoryLine.RevisionLocation> = []
     yield* EventLoop.forEach(restored.value.entries, 4_096, (part) => {
-      for (const { entry, place } of part) {
+      for (const { entry, location } of part) {
         kept.push(entry)
-        if (place) newest.push(place)
+        if (location) newest.push(location)
       }
     }, ({ length }) => length)
     const isPlaced = newest.length === kept.length
-    for (const part of restored.value.places) for (const place of part) newest.push(place)
+    for (const part of restored.value.locations) for (const location of part) newest.push(location)
     return {
       entries: kept,
       indexes: restored.value.indexes.flat(),
       isPlaced,
-      history: head.value.history && { ...head.value.history, places: newest },
+      history: head.value.history && { ...Struct.omit(head.value.history, "places"), locations: newest },
       isSigned: true
     }
   })
@@ -191,7 +192,7 @@ export const writeSnapshot = (
   snapshot: Snapshot
 ): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
-    const inTurn = yield* EventLoop.inTurn
+    const inTurn = yield* EventLoop.serialSteps
     const bytesOf = bytes()
     const parts = <A>(
       all: ReadonlyArray<A>,
@@ -207,10 +208,11 @@ export const writeSnapshot = (
           }), { concurrency }))
     const { history } = snapshot
     const { others, placed } = yield* EventLoop.paced(() =>
-      SnapshotPart.placed(snapshot.entries, history?.places ?? [])
+      SnapshotPart.locate(snapshot.entries, history?.locations ?? [])
     )
-    const entries = yield* parts(placed, ({ entry: { row } }) => row.record.body.length + 512, textsOf)
-    const places = yield* parts(others, () => 256, (group) => [JSON.stringify(group.map(SnapshotPart.toTuple))])
+    const entries = yield* parts(placed, ({ entry: { row } }) =>
+      row.record.body.length + 512, textsOf)
+    const lines = yield* parts(others, () => 256, (group) => [JSON.stringify(group.map(SnapshotPart.toTuple))])
     const encoded = yield* Effect.forEach(
       snapshot.indexes,
       ([tenant, steps]) => Effect.map(EventLoop.paced(() => steps), (bytes) => [tenant, bytes] as const)
@@ -219,7 +221,7 @@ export const writeSnapshot = (
       yield* EventLoop.paced(() => groupsOf(encoded, ([, { length }]) => length)),
       (group) =>
         Effect.gen(function*() {
-          const bytes = yield* EventLoop.paced(() => HistoryLine.joining(group.map(([, encoded]) => encoded)))
+          const bytes = yield* EventLoop.paced(() => HistoryLine.concatSteps(group.map(([, encoded]) => encoded)))
           const part = yield* SnapshotPart.compress(bytes)
           return { part, of: group.map(([tenant, { length }]) => [tenant, length] as const) }
         }),
@@ -229,12 +231,12 @@ export const writeSnapshot = (
       version: SnapshotPart.version,
       kinds: about(context),
       entries: entries.map(lengthsOf),
-      history: history && { ...history, places: places.map(lengthsOf) },
+      history: history && { ...Struct.omit(history, "locations"), places: lines.map(lengthsOf) },
       indexes: indexes.map(({ of, part }) => [part.length, of] as const)
     }
     const all = yield* EventLoop.paced(() =>
-      HistoryLine.joining(
-        [encoder.encode(`${JSON.stringify(head)}\n`), ...[...entries, ...places, ...indexes].map(({ part }) => part)],
+      HistoryLine.concatSteps(
+        [encoder.encode(`${JSON.stringify(head)}\n`), ...[...entries, ...lines, ...indexes].map(({ part }) => part)],
         signature
       )
     )
@@ -328,7 +330,7 @@ export const load = (
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
       const index = Option.getOrUndefined(yield* history.index)
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
-      yield* EventLoop.turn
+      yield* EventLoop.pause
       // taken in one step, since an index must match the records saved with it
       const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.files()]
       const indexes = tenantIndexes.flatMap(([tenant, tenantIndex]) => {
@@ -336,7 +338,7 @@ export const load = (
         return encoding === undefined ? [] : [[tenant, encoding] as const]
       })
       const withIndex = tenantIndexes.flatMap(([, tenantIndex]) => tenantIndex.isBuilt() ? [tenantIndex] : [])
-      yield* EventLoop.turn
+      yield* EventLoop.pause
       const entries: Array<Entry> = []
       yield* EventLoop.forEach(all, 4_096, (file) => {
         if (file._tag === "Entry" && isKept(file)) entries.push(file)

@@ -9,7 +9,7 @@ import { signer } from "../../../domain/Digest.ts"
 import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import type { Steps } from "../../../host/EventLoop.ts"
 import * as HistoryLine from "./HistoryLine.ts"
-import type { Place } from "./HistoryLine.ts"
+import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
 /** Incremented with each change of `Entry`, or of how a text is read. */
@@ -20,7 +20,7 @@ export const versions = [2, 3, version] as const
 /** An entry, and the location of its newest revision in the history, if the history has it. */
 export interface Placed {
   readonly entry: Entry
-  readonly place?: Place | undefined
+  readonly location?: RevisionLocation | undefined
 }
 
 /** The rows of a part, and the orders of fields in their records. The order of each record is kept, since printing a record shows it. */
@@ -75,7 +75,7 @@ export const toRows = (all: ReadonlyArray<Placed>): Rows => {
     numbers.set(name, known)
     return known
   }
-  const rows = all.map(({ entry, place }): Row => {
+  const rows = all.map(({ entry, location }): Row => {
     const { extra, frame, hash, isPartial, isSealed, issues, path, row: { dedupeKey, record }, tenant } = entry
     const { born, ino, mtime, size } = entry.stat
     const order = numberOf(record)
@@ -88,8 +88,16 @@ export const toRows = (all: ReadonlyArray<Placed>): Rows => {
     })
     return [
       ...[path, tenant, hash, mtime, born, size, ino, entry.settled, entry.signed, dedupeKey ?? 0, rest] as const,
-      ...(place
-        ? [place.offset, place.before, place.length, place.batch, place.part, place.parts, place.isKept] as const
+      ...(location
+        ? [
+          location.offset,
+          location.before,
+          location.length,
+          location.batch,
+          location.part,
+          location.parts,
+          location.isKept
+        ] as const
         : [-1, 0, 0, 0, 0, 0, 0] as const),
       record.body.length,
       order,
@@ -113,7 +121,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
     const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
     if (rest !== 0) Object.assign(entry, rest)
     if (offset < 0) return { entry }
-    const place: Place = {
+    const location: RevisionLocation = {
       tenant,
       id: record.id,
       revision: record.revision,
@@ -121,7 +129,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
       path,
       after: hash,
       before: row[12] === 0 ? null : row[12],
-      gone: none,
+      removed: none,
       offset,
       length: row[13],
       batch: row[14],
@@ -129,12 +137,12 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
       parts: row[16],
       isKept: row[17] !== 0 && row[17]
     }
-    return { entry, place }
+    return { entry, location }
   })
 
 const none: ReadonlyArray<string> = []
 
-/** An entry of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and its place in the history. */
+/** An entry of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and its location in the history. */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
   path: string,
@@ -157,7 +165,7 @@ export const fromLegacyEntry = ([kept, length, beside]: LegacyEntry, body: (leng
   const record: { body: string } = entry.row.record // mutable, since no caller has seen it yet
   record.body = body(length)
   unchecked(entry.row.record)
-  return { entry, place: beside && fromBeside(entry, beside) }
+  return { entry, location: beside && fromBeside(entry, beside) }
 }
 
 const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
@@ -296,13 +304,13 @@ const megabyte = 1_048_576
 /** The location of a revision in the history (`Place`) as a JSON array. Earlier releases did not store `times`. */
 export type Tuple = readonly [
   tenant: string,
-  id: HistoryLine.Place["id"],
+  id: HistoryLine.RevisionLocation["id"],
   revision: number,
   forgotten: boolean,
   path: string | null,
   after: string | null,
   before: string | null,
-  gone: ReadonlyArray<string> | 0,
+  removed: ReadonlyArray<string> | 0,
   at: At,
   times?: HistoryLine.Times
 ]
@@ -312,23 +320,23 @@ type At = readonly [offset: number, length: number, batch: number, part: number,
 const noNames: ReadonlyArray<string> = []
 
 const atOf = (
-  { batch, isKept, length, offset, part, parts }: HistoryLine.Place
+  { batch, isKept, length, offset, part, parts }: HistoryLine.RevisionLocation
 ): At => [offset, length, batch, part, parts, isKept]
 
-/** Converts a place to a tuple; the inverse of `fromTuple`. */
-export const toTuple = (place: HistoryLine.Place): Tuple => {
-  const { after, before, forgotten, gone, id, path, revision, tenant, times } = place
-  const names = gone.length > 0 ? gone : 0
-  const tuple = [tenant, id, revision, forgotten, path, after, before, names, atOf(place)] as const
+/** Converts a location to a tuple; the inverse of `fromTuple`. */
+export const toTuple = (location: HistoryLine.RevisionLocation): Tuple => {
+  const { after, before, forgotten, removed, id, path, revision, tenant, times } = location
+  const names = removed.length > 0 ? removed : 0
+  const tuple = [tenant, id, revision, forgotten, path, after, before, names, atOf(location)] as const
   return times ? [...tuple, times] : tuple
 }
 
-/** Converts a tuple to a place. */
+/** Converts a tuple to a location. */
 export const fromTuple = (
-  [tenant, id, revision, forgotten, path, after, before, gone, at, times]: Tuple
-): HistoryLine.Place => {
+  [tenant, id, revision, forgotten, path, after, before, removed, at, times]: Tuple
+): HistoryLine.RevisionLocation => {
   const [offset, length, batch, part, parts, isKept] = at
-  const names = gone === 0 ? noNames : gone
+  const names = removed === 0 ? noNames : removed
   return {
     tenant,
     id,
@@ -338,7 +346,7 @@ export const fromTuple = (
     path,
     after,
     before,
-    gone: names,
+    removed: names,
     offset,
     length,
     batch,
@@ -351,48 +359,51 @@ export const fromTuple = (
 /** The fields of a `Place` (location of a revision in the history) that do not follow from its entry. */
 export type Beside = readonly [before: string | null, at: At]
 
-/** Finds the location of each entry's newest revision in the history, and the places (locations) that belong to no entry. */
-export function* placed(
+/** Finds the location of each entry's newest revision in the history, and the locations that belong to no entry. */
+export function* locate(
   entries: ReadonlyArray<Entry>,
-  places: ReadonlyArray<Place>
-): Steps<{ readonly placed: ReadonlyArray<Placed>; readonly others: ReadonlyArray<Place> }> {
-  const newest = new Map<string | null, Place>()
-  let last: Place | undefined
-  for (let n = 0; n < places.length; n++) {
-    const place = places[n]!
-    if (last?.id !== place.id || last.tenant !== place.tenant) newest.set(place.path, place)
-    last = place
+  locations: ReadonlyArray<RevisionLocation>
+): Steps<{ readonly placed: ReadonlyArray<Placed>; readonly others: ReadonlyArray<RevisionLocation> }> {
+  const newest = new Map<string | null, RevisionLocation>()
+  let last: RevisionLocation | undefined
+  for (let n = 0; n < locations.length; n++) {
+    const location = locations[n]!
+    if (last?.id !== location.id || last.tenant !== location.tenant) newest.set(location.path, location)
+    last = location
     if (n % atATime === 0) yield 5 * atATime
   }
-  const taken = new Set<Place>()
+  const merged = new Set<RevisionLocation>()
   const placed: Array<Placed> = []
   for (let n = 0; n < entries.length; n++) {
     const entry = entries[n]!
-    const place = newest.get(entry.path)
-    const isTaken = place !== undefined && isBeside(entry, place)
-    if (isTaken) taken.add(place)
-    placed.push(isTaken ? { entry, place } : { entry })
+    const location = newest.get(entry.path)
+    const isMerged = location !== undefined && isBeside(entry, location)
+    if (isMerged) merged.add(location)
+    placed.push(isMerged ? { entry, location } : { entry })
     if (n % atATime === 0) yield 8 * atATime
   }
-  const others: Array<Place> = []
-  for (let n = 0; n < places.length; n++) {
-    const place = places[n]!
-    if (!taken.has(place)) others.push(place)
+  const others: Array<RevisionLocation> = []
+  for (let n = 0; n < locations.length; n++) {
+    const location = locations[n]!
+    if (!merged.has(location)) others.push(location)
     if (n % atATime === 0) yield atATime
   }
   return { placed, others }
 }
 
-/** Number of entries or places that are processed per step. */
+/** Number of entries or locations that are processed per step. */
 const atATime = 256
 
-/** Whether a place agrees with an entry, so that the snapshot need not store the common fields twice. */
-export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: HistoryLine.Place): boolean =>
-  place.tenant === tenant && place.id === record.id && place.path === path && place.after === hash &&
-  place.revision === record.revision && !place.forgotten && place.gone.length === 0
+/** Whether a location agrees with an entry, so that the snapshot need not store the common fields twice. */
+export const isBeside = (
+  { hash, path, row: { record }, tenant }: Entry,
+  location: HistoryLine.RevisionLocation
+): boolean =>
+  location.tenant === tenant && location.id === record.id && location.path === path && location.after === hash &&
+  location.revision === record.revision && !location.forgotten && location.removed.length === 0
 
 /** Makes the `Place` of a record's newest revision. Shares strings with the record, to save memory. */
 export const fromBeside = (
   { hash, path, row: { record: { id, revision } }, tenant }: Entry,
   [before, at]: Beside
-): HistoryLine.Place => fromTuple([tenant, id, revision, false, path, hash, before, 0, at])
+): HistoryLine.RevisionLocation => fromTuple([tenant, id, revision, false, path, hash, before, 0, at])

@@ -50,7 +50,7 @@ export interface Vault {
    * Runs a writer of these records and keys, which may call `groupCommit` once; its batch is written in a group with those of other
    * writers.
    */
-  readonly inTurn: Commit.Writers["inTurn"]
+  readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly vectorBackend: VectorBackend
   /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
@@ -61,8 +61,8 @@ export interface Vault {
   readonly refresh: Io<void>
   /** Reads what other processes appended to the history, and scans the files it names. */
   readonly follow: Io<void>
-  /** Syncs the files that this process wrote since the last call. */
-  readonly land: Io<void>
+  /** Makes a checkpoint if this process wrote files since the last call: syncs them, and appends to the history that they are on disk. */
+  readonly checkpoint: Io<void>
   /** Syncs what was written, and saves the snapshot. */
   readonly save: Io<void>
 }
@@ -101,19 +101,19 @@ export const open = (
       embeddings: (tenant) => embeddings.of(tenant),
       ahead: () => ahead.begin()
     })
-    const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: state.rowOf })
+    const ahead = VaultFile.makeAhead(history, { lastReadBatch: () => lastReadBatch, rowOf: state.rowOf })
     const changeFeed = ChangeFeed.make()
-    const { awaited } = history
+    const { unreadFiles } = history
     /** Batches whose files could not be written, with their files before, until each is rolled back. */
     const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
     /** Last batch whose files this process has written or found on disk. */
-    let viewed = 0
+    let lastReadBatch = 0
     /** Generation of the history at the last scan of all files. */
-    let followed = 0
+    let readGeneration = 0
     /** Batches whose purged texts could not be overwritten yet. */
-    const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
+    const pendingErasures = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<VaultState.News>) =>
@@ -121,7 +121,7 @@ export const open = (
 
     /** Appends the revisions of these records that the history lacks. If not `locked`, first takes the lock and scans their files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
-      Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.lacking(state, history, all)), (parts) => {
+      Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
         if (locked) return Effect.asVoid(history.append(parts))
         const paths = parts.flatMap(({ id, path, tenant }) => path ?? history.newest(tenant, id)?.path ?? [])
@@ -136,7 +136,7 @@ export const open = (
           (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
         )
       })
-    const heard = (scan: Io<ReadonlyArray<VaultState.News>>, locked: boolean): Io<void> =>
+    const publishScan = (scan: Io<ReadonlyArray<VaultState.News>>, locked: boolean): Io<void> =>
       Effect.gen(function*() {
         const news = yield* scan
         yield* publish(news)
@@ -145,178 +145,177 @@ export const open = (
 
     /** Reads what other processes appended, and scans the files it names. */
     const follow = (locked: boolean): Io<void> =>
-      Effect.flatMap(history.news(locked), () => isFollowed() ? Effect.void : followedUp(locked))
+      Effect.flatMap(history.news(locked), () => isUpToDate() ? Effect.void : readAppended(locked))
     /** Whether this process has already read the files of all batches, and scanned all files since the history was last rewritten. */
-    const isFollowed = () =>
-      history.generation() === followed && history.isThere() && awaited.size === 0 &&
-      history.unlanded().every(({ number }) => number <= viewed)
-    const followedUp = (locked: boolean): Io<void> =>
+    const isUpToDate = () =>
+      history.generation() === readGeneration && history.isThere() && unreadFiles.size === 0 &&
+      history.pending().every(({ number }) => number <= lastReadBatch)
+    const readAppended = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        const isRenewed = history.generation() !== followed
+        const isRenewed = history.generation() !== readGeneration
         if (isRenewed) {
-          viewed = 0
-          littered.clear() // the new file has no purged lines
+          lastReadBatch = 0
+          pendingErasures.clear() // the new file has no purged lines
         }
-        if (locked && !history.isThere()) yield* begin
+        if (locked && !history.isThere()) yield* startHistory
         if (locked) yield* rollForward
         const generation = history.generation()
-        const told = Array.from(awaited)
-        const unlanded = new Set(history.unlanded().map(({ number }) => number))
-        const paths = told.map(([path]) => path).filter(Layout.isRecord)
-        if (isRenewed) yield* heard(state.scan, locked)
-        else if (paths.length > 0) yield* heard(state.scanPaths(paths), locked)
+        const unread = Array.from(unreadFiles)
+        const pending = new Set(history.pending().map(({ number }) => number))
+        const paths = unread.map(([path]) => path).filter(Layout.isRecord)
+        if (isRenewed) yield* publishScan(state.scan, locked)
+        else if (paths.length > 0) yield* publishScan(state.scanPaths(paths), locked)
         // the history may have been replaced by an older one, which lacks revisions in the files
-        if (isRenewed && history.isThere()) yield* complete(unknown, locked)
-        if (isRenewed) followed = generation
-        for (const [path, batch] of told) {
-          const isSeen = isRenewed ? !ahead.has(path) : !Layout.isRecord(path) || isAsTold(path, unlanded)
-          if (isSeen && awaited.get(path) === batch) awaited.delete(path)
+        if (isRenewed && history.isThere()) yield* complete(changedRecords, locked)
+        if (isRenewed) readGeneration = generation
+        for (const [path, batch] of unread) {
+          const isSeen = isRenewed ? !ahead.has(path) : !Layout.isRecord(path) || matchesHistory(path, pending)
+          if (isSeen && unreadFiles.get(path) === batch) unreadFiles.delete(path)
         }
-        const isAwaited = ({ gone, path }: History.Place) =>
-          [...gone, path].some((one) => one !== null && awaited.has(one))
-        for (const { number, places } of history.unlanded()) {
-          if (number <= viewed) continue
-          if (places.some(isAwaited)) break
-          viewed = number
+        const isUnread = ({ removed, path }: History.RevisionLocation) =>
+          [...removed, path].some((one) => one !== null && unreadFiles.has(one))
+        for (const { number, locations } of history.pending()) {
+          if (number <= lastReadBatch) continue
+          if (locations.some(isUnread)) break
+          lastReadBatch = number
         }
       })
-    /** Whether a scan found the file as the history states, or the file's batch is all on disk, so that any other content is newer. */
-    const isAsTold = (path: string, unlanded: ReadonlySet<number>) => {
+    /** Whether a scan found the file as the history states it, or the file's batch is all on disk, so that any other content is newer. */
+    const matchesHistory = (path: string, pending: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
-      const place = history.at(path)
-      return place === undefined || !unlanded.has(place.batch) ||
-        state.entry(place.tenant, place.id)?.hash === place.after
+      const location = history.at(path)
+      return location === undefined || !pending.has(location.batch) ||
+        state.entry(location.tenant, location.id)?.hash === location.after
     }
 
     const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
     /** Whether a batch's lines were blanked, because a writer with a full disk rolled it back. */
-    const isBlanked = ({ places }: History.Batch): Io<boolean> =>
-      Effect.map(Effect.findFirst(places, history.isWhole), (whole) => places.length > 0 && whole._tag === "None")
+    const isBlanked = ({ locations }: History.Batch): Io<boolean> =>
+      Effect.map(Effect.findFirst(locations, history.isWhole), (whole) => locations.length > 0 && whole._tag === "None")
     /** Writes the files of batches whose writer died. Needs the lock. */
     const rollForward: Io<void> = Effect.suspend(() =>
-      Effect.forEach(history.unlanded().filter(({ number }) => number > viewed), (batch) =>
+      Effect.forEach(history.pending().filter(({ number }) => number > lastReadBatch), (batch) =>
         Effect.gen(function*() {
           if (yield* isBlanked(batch)) return yield* history.undo(batch)
           yield* Effect.forEach(
-            batch.places,
-            (place) => WritePlan.writeFiles(fs, history, print, place, batch.litter),
+            batch.locations,
+            (location) => WritePlan.writeFiles(fs, history, print, location, batch.erased),
             {
               discard: true
             }
           )
-          viewed = batch.number
-          yield* cleaned(batch)
+          lastReadBatch = batch.number
+          yield* erasePurged(batch)
         }), { discard: true })
     )
     /** Rolls back the failed batches. Until then, no batch may be marked as having its files on disk. */
-    const takeBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : takenBack)
-    const takenBack: Io<void> = Effect.gen(function*() {
-      yield* history.settle
+    const rollBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : rollBackAll)
+    const rollBackAll: Io<void> = Effect.gen(function*() {
+      yield* history.rollBackFailed
       for (const [batch, before] of failed) {
         // keeps the files if another holder of the lock has replaced the history or has synced the batch's files
-        if (history.unlanded().includes(batch)) yield* WritePlan.rollBack(fs, batch.places, before)
+        if (history.pending().includes(batch)) yield* WritePlan.rollBack(fs, batch.locations, before)
         yield* history.undo(batch)
         failed.delete(batch)
       }
     })
-    /** Syncs the files of the batches that may not be on disk yet, and notes in the history that they are. Needs the lock. */
-    const land: Io<void> = Effect.flatMap(takeBackFailed, () => {
-      const places = history.unlanded().flatMap((batch) => batch.places)
-      if (places.length === 0) return history.settle
-      if (littered.size > 0) return Effect.void
-      const touched = places.flatMap(({ gone, path }) => path === null ? gone : [path, ...gone])
-      return Effect.zipRight(fs.force(touched), history.land)
+    /** Syncs the files of the pending batches, and appends to the history that they are on disk. Needs the lock. */
+    const checkpoint: Io<void> = Effect.flatMap(rollBackFailed, () => {
+      const locations = history.pending().flatMap((batch) => batch.locations)
+      if (locations.length === 0) return history.rollBackFailed
+      if (pendingErasures.size > 0) return Effect.void
+      const touched = locations.flatMap(({ removed, path }) => path === null ? removed : [path, ...removed])
+      return Effect.zipRight(fs.force(touched), history.checkpoint)
     })
 
     /** Makes the state current, with the lock held. If a step fails because the lock was stolen, fails with `lost`. */
-    const caughtUp: Io<void> = Effect.gen(function*() {
-      yield* takeBackFailed
+    const catchUp: Io<void> = Effect.gen(function*() {
+      yield* rollBackFailed
       yield* follow(true)
-      for (const [batch, isPurge] of Array.from(littered.values())) yield* cleaned(batch, isPurge)
+      for (const [batch, isPurge] of Array.from(pendingErasures.values())) yield* erasePurged(batch, isPurge)
       yield* sweep(guard)
-      if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
+      if (history.pending().reduce((sum, { locations }) => sum + locations.length, 0) > waiting) yield* checkpoint
       const generation = history.generation()
       yield* history.compact
       if (history.generation() !== generation) {
-        littered.clear()
-        followed = history.generation()
+        pendingErasures.clear()
+        readGeneration = history.generation()
       }
     }).pipe(Effect.tapError(() => guard))
-    const writers = yield* Commit.makeWriters(lock, { caughtUp, write: (batches) => committing.write(batches) })
-    const exclusive = writers.alone
+    const writers = yield* Commit.makeWriters(lock, { catchUp, write: (batches) => commits.write(batches) })
+    const exclusive = writers.exclusive
 
     /** Files of changed records as the snapshot had them, by tenant and id. Empty once the vault is open. */
-    const reopened = new Map<string, Entry>()
+    const snapshotEntries = new Map<string, Entry>()
     /** Finds every record whose file differs from its last revision in the history. */
-    const unknown = Effect.gen(function*() {
+    const changedRecords = Effect.gen(function*() {
       const all: Array<RevisionReader.Touched> = []
       const [size, generation] = [history.size(), history.generation()]
       let known = 0
       yield* EventLoop.forEach(state.files(), atATime, (file) => {
         if (file._tag !== "Entry") return
         const { hash, path, row: { record: { id } }, tenant } = file
-        const place = history.at(path)
-        if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
-        else all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
+        const location = history.at(path)
+        if (location?.id === id && location.after === hash && location.tenant === tenant && !location.forgotten) known++
+        else all.push([tenant, id, snapshotEntries.get(`${tenant}/${id}`)])
       })
       const isAll = known === history.records() && history.size() === size && history.generation() === generation
       if (isAll) return all // the usual case when opening
       for (const tenant of history.tenants()) {
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
           const isAway = !forgotten && state.entry(tenant, id) === undefined
-          if (isAway) all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
+          if (isAway) all.push([tenant, id, snapshotEntries.get(`${tenant}/${id}`)])
         })
       }
       return all
     })
     /** Starts a history: with the revisions of format 1, and the records as they are. */
-    const begin: Io<void> = Effect.gen(function*() {
-      yield* history.renew(
-        yield* RevisionReader.inherited(fs, state, yield* RevisionReader.lacking(state, history, yield* unknown))
-      )
-      followed = history.generation()
+    const startHistory: Io<void> = Effect.gen(function*() {
+      const missing = yield* RevisionReader.missingRevisions(state, history, yield* changedRecords)
+      yield* history.renew(yield* RevisionReader.migratedParts(fs, state, missing))
+      readGeneration = history.generation()
       yield* RevisionReader.discardFormat1(fs)
     })
 
-    const committing = Commit.make({
+    const commits = Commit.make({
       ...{ context, fs, guard, history, state, isOurs: lock.isOurs },
-      heard: (scan) => Effect.zipRight(writers.settle, heard(scan, true)),
+      publishScan: (scan) => Effect.zipRight(writers.writePending, publishScan(scan, true)),
       rollBack: (batch, before) =>
         Effect.suspend(() => {
           failed.set(batch, before)
-          return Effect.zipRight(guard, takeBackFailed)
+          return Effect.zipRight(guard, rollBackFailed)
         }),
-      isClean: () => failed.size === 0 && !history.isUnsettled(),
-      cleaned: (batch, isPurge) => cleaned(batch, isPurge),
+      isClean: () => failed.size === 0 && !history.hasFailedAppend(),
+      erasePurged: (batch, isPurge) => erasePurged(batch, isPurge),
       written: (batch) => {
-        viewed = Math.max(viewed, batch?.number ?? 0)
+        lastReadBatch = Math.max(lastReadBatch, batch?.number ?? 0)
         isWritten = true
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
     /** Overwrites what a batch purged; `isPurge` if it purged a file. A failed attempt is repeated when the lock is next taken. */
-    const cleaned = (batch: History.Batch, isPurge = false) =>
-      batch.litter.length === 0 && !isPurge
+    const erasePurged = (batch: History.Batch, isPurge = false) =>
+      batch.erased.length === 0 && !isPurge
         ? Effect.void
-        : Effect.matchEffect(erased(batch, isPurge), {
-          onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
+        : Effect.matchEffect(overwriteLines(batch, isPurge), {
+          onSuccess: () => Effect.sync(() => pendingErasures.delete(batch.number)),
           onFailure: (error) => {
             if (isLost(error)) return Effect.void // the process that took the lock overwrote it, and rewrote the history
-            littered.set(batch.number, [batch, isPurge])
+            pendingErasures.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
         })
     /** Overwrites the lines of what was purged, and removes the snapshot if it may contain the text. */
-    const erased = ({ litter }: History.Batch, isPurge: boolean): Io<void> =>
+    const overwriteLines = ({ erased }: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
-        const unlanded = new Set(history.unlanded().map(({ number }) => number))
-        if (litter.some(({ batch, parts }) => parts > 1 && unlanded.has(batch))) yield* land
-        yield* history.erase(litter)
-        const rows = new Set(litter.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // the snapshot has none of the library's own rows
+        const pending = new Set(history.pending().map(({ number }) => number))
+        if (erased.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
+        yield* history.erase(erased)
+        const rows = new Set(erased.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
+        if (isPurge || erased.some(({ id }) => !rows.has(id))) yield* snapshot.remove // the snapshot has none of the library's own rows
       })
 
-    const revisions = RevisionReader.make(history, state, () => viewed)
+    const revisions = RevisionReader.make(history, state, () => lastReadBatch)
     const snapshot = yield* Snapshot.load(
       fs,
       context,
@@ -326,7 +325,7 @@ export const open = (
     )
     if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // a valid signature of the snapshot already confirms the key
     yield* history.news(false)
-    if (history.unlanded().length > 0 || (yield* RevisionReader.hasFormat1(fs))) {
+    if (history.pending().length > 0 || (yield* RevisionReader.hasFormat1(fs))) {
       yield* lock.withLock(Effect.zipRight(
         RevisionReader.recoverFormat1(fs, key),
         Effect.zipRight(
@@ -335,26 +334,26 @@ export const open = (
         )
       ))
     }
-    followed = history.generation()
+    readGeneration = history.generation()
     yield* EventLoop.forEach(yield* state.scan, atATime, ({ event, tenant, was }) => {
       const key = "issue" in event ? "" : `${tenant}/${event.id}`
-      if (was !== undefined && !reopened.has(key)) reopened.set(key, was)
+      if (was !== undefined && !snapshotEntries.has(key)) snapshotEntries.set(key, was)
     })
-    yield* EventLoop.forEach(Array.from(awaited.keys()), atATime, (path) => {
-      if (!ahead.has(path)) awaited.delete(path) // the scan has just found it
+    yield* EventLoop.forEach(Array.from(unreadFiles.keys()), atATime, (path) => {
+      if (!ahead.has(path)) unreadFiles.delete(path) // the scan has just found it
     })
     const tenants = state.isTroubled() ? history.tenants() : []
-    for (const place of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
-      const error = place.forgotten || place.path === null ? undefined : state.trouble(place.path)
-      if (error === undefined || state.entry(place.tenant, place.id)) continue
-      const kept = yield* state.lastGood(place, error)
+    for (const location of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
+      const error = location.forgotten || location.path === null ? undefined : state.trouble(location.path)
+      if (error === undefined || state.entry(location.tenant, location.id)) continue
+      const kept = yield* state.lastGood(location, error)
       if (kept) state.set(kept.path, kept)
     }
     const isFresh = !history.isThere() && manifest.foreign === true &&
       state.entries().some(({ isSealed, signed }) => isSealed && !signed)
     if (!history.isThere()) yield* exclusive(Effect.void)
-    else if (!snapshot.isUnchanged()) yield* complete(unknown, false)
-    reopened.clear()
+    else if (!snapshot.isUnchanged()) yield* complete(changedRecords, false)
+    snapshotEntries.clear()
 
     return {
       context,
@@ -365,13 +364,13 @@ export const open = (
       tenants: Effect.sync(() => Array.from(new Set([...state.tenants(), ...history.tenants()]))),
       exclusive,
       commit: (tenant, writes) =>
-        committing.prepare(tenant, writes).pipe(
-          Effect.flatMap((batch) => committing.write([batch])),
+        commits.prepare(tenant, writes).pipe(
+          Effect.flatMap((batch) => commits.write([batch])),
           Effect.flatMap(([outcome]) => outcome ?? Effect.void),
           Effect.uninterruptible
         ),
-      inTurn: writers.inTurn,
-      groupCommit: (tenant, writes) => writers.commit(committing.prepare(tenant, writes)),
+      enqueue: writers.enqueue,
+      groupCommit: (tenant, writes) => writers.commit(commits.prepare(tenant, writes)),
       unsealed: () => {
         const foreign = isFresh ? state.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
@@ -379,18 +378,18 @@ export const open = (
       secret: sign(key, "the secret of the store"), // derived for this purpose, so that no signature of a file is valid as one of the store
       vectorBackend: VectorFile.make(fs, embeddings, exclusive, () =>
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
-      refresh: Effect.zipRight(Effect.asVoid(follow(false)), heard(state.scan, false)),
+      refresh: Effect.zipRight(Effect.asVoid(follow(false)), publishScan(state.scan, false)),
       follow: follow(false),
-      land: Effect.suspend(() => {
+      checkpoint: Effect.suspend(() => {
         if (!isWritten) {
           return Effect.void
         }
         isWritten = false
-        return exclusive(land)
+        return exclusive(checkpoint)
       }),
       save: Effect.gen(function*() {
-        if (history.unlanded().length > 0 || history.isUnsettled()) {
-          yield* exclusive(land)
+        if (history.pending().length > 0 || history.hasFailedAppend()) {
+          yield* exclusive(checkpoint)
         }
         yield* snapshot.save
       })

@@ -11,7 +11,7 @@ import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
-import type { History, Place } from "./History.ts"
+import type { History, RevisionLocation } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
 import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
@@ -137,9 +137,9 @@ const maxMessage = 300
 
 /** Makes the `corrupt` error for a file that is not a record, or is damaged. */
 export const corrupt = (location: string, message: string): MemoryError.MemoryError => {
-  const whole = `${Layout.shown(location)}: ${message}`
-  const told = whole.length > maxMessage ? `${whole.slice(0, maxMessage - 1).toWellFormed()}…` : whole
-  return MemoryError.make("corrupt", { op: "read", message: told, detail: { location } })
+  const whole = `${Layout.shortened(location)}: ${message}`
+  const shown = whole.length > maxMessage ? `${whole.slice(0, maxMessage - 1).toWellFormed()}…` : whole
+  return MemoryError.make("corrupt", { op: "read", message: shown, detail: { location } })
 }
 
 /** Makes the issue of a vault that was opened without its hidden folder. `records` is the number of records signed with another key. */
@@ -264,54 +264,64 @@ export interface Ahead {
 /** Number of paths or revisions that are processed in one step. */
 const atATime = 256
 
-/** Makes the completion of a vault's scans. `viewed` returns the number of the last batch whose files this process wrote or has read. */
+/**
+ * Makes the completion of a vault's scans. `lastReadBatch` returns the number of the last batch whose files this process wrote or has read.
+ */
 export const makeAhead = (
   history: History,
-  { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: (tenant: string, record: MemoryRecord) => Stored }
+  { rowOf, lastReadBatch }: {
+    readonly lastReadBatch: () => number
+    readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
+  }
 ): Ahead => {
   const ahead = new Set<string>()
 
   /** Returns the last revision of the record at a path, or of the record whose file was at the path before. */
-  const newest = (path: string, file: Found): Place | undefined =>
+  const newest = (path: string, file: Found): RevisionLocation | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
    * Returns the revisions whose content the files do not have yet, and removes from `found` the files that the history says are gone. Must
    * run without pauses if other scans may run concurrently.
    */
-  function* hidden(since: number, { confirm, found, known }: PendingScan): EventLoop.Steps<ReadonlyArray<Place>> {
+  function* unseenRevisions(
+    since: number,
+    { confirm, found, known }: PendingScan
+  ): EventLoop.Steps<ReadonlyArray<RevisionLocation>> {
     if (ahead.size > 0) { for (const path of found.keys()) ahead.delete(path) }
     const stateOf = (path: string) => found.has(path) ? found.get(path) : known(path)
     const remove = (path: string) => {
       found.set(path, undefined)
       confirm(path)
     }
-    const places = new Set<Place>()
+    const locations = new Set<RevisionLocation>()
     let work = 0
-    for (const { places: pending } of history.unlanded()) for (const place of pending) places.add(place)
-    const add = (place: Place | undefined) => {
-      if (place !== undefined && place.batch > since) places.add(place)
+    for (const { locations: batchPlaces } of history.pending()) {
+      for (const location of batchPlaces) locations.add(location)
+    }
+    const add = (location: RevisionLocation | undefined) => {
+      if (location !== undefined && location.batch > since) locations.add(location)
     }
     for (const [path, file] of found) {
       add(newest(path, file))
       if (++work % atATime === 0) yield 8 * atATime
     }
-    for (const path of Array.from(history.awaited.keys())) {
+    for (const path of Array.from(history.unreadFiles.keys())) {
       const file = stateOf(path)
-      const place = newest(path, file)
-      add(place)
-      if (place === undefined && file?._tag === "Entry") remove(path) // the record was purged
+      const location = newest(path, file)
+      add(location)
+      if (location === undefined && file?._tag === "Entry") remove(path) // the record was purged
       if (++work % atATime === 0) yield 8 * atATime
     }
-    const unseen: Array<Place> = []
+    const unseen: Array<RevisionLocation> = []
     /** Adds a revision to the result unless the files already have its content. */
-    const take = (place: Place): void => {
-      const { after, before, gone, id, path, tenant } = place
-      const texts = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
+    const compare = (location: RevisionLocation): void => {
+      const { after, before, removed, id, path, tenant } = location
+      const texts = new Set([before, ...history.locations(tenant, id).map((old) => old.after)])
       /** Whether a file is as it was before the revision: absent, or with an earlier text of the record. */
       const isBefore = (path: string, file: Found) =>
         file === undefined ? before === null : file.path === path && file._tag === "Entry" && texts.has(file.hash)
-      for (const old of gone) {
+      for (const old of removed) {
         const file = stateOf(old)
         if (history.at(old)) continue
         if (file === undefined) confirm(old)
@@ -320,18 +330,18 @@ export const makeAhead = (
           ahead.add(old)
         }
       }
-      const isLast = history.newest(tenant, id)?.offset === place.offset
+      const isLast = history.newest(tenant, id)?.offset === location.offset
       // `before === after` marks an edit by hand, whose file is there already
       if (!isLast || path === null || after === null || before === after) return
       const file = stateOf(path)
       if (file?._tag === "Entry" && file.hash === after) confirm(path)
       else if (isBefore(path, file)) {
         confirm(path)
-        unseen.push(place)
+        unseen.push(location)
       }
     }
-    for (const place of places) {
-      if (place.batch > since) take(place)
+    for (const location of locations) {
+      if (location.batch > since) compare(location)
       if (++work % atATime === 0) yield 16 * atATime
     }
     return unseen
@@ -341,16 +351,16 @@ export const makeAhead = (
     Effect.gen(function*() {
       yield* history.news(false)
       if (history.generation() !== began) return false
-      const places = scan.isFirst
-        ? yield* EventLoop.paced(() => hidden(since, scan))
-        : EventLoop.atOnce(hidden(since, scan))
-      for (const place of places) {
-        const kept = yield* history.read(place)
-        const { after, id, path, tenant } = place
+      const locations = scan.isFirst
+        ? yield* EventLoop.paced(() => unseenRevisions(since, scan))
+        : EventLoop.atOnce(unseenRevisions(since, scan))
+      for (const location of locations) {
+        const kept = yield* history.read(location)
+        const { after, id, path, tenant } = location
         if (history.generation() !== began) return false
         if (Option.isNone(kept)) {
           // a later batch erased the line, and has the current state; or the line is damaged, and the file stays as found
-          if (history.newest(tenant, id)?.offset !== place.offset) return yield* complete(began, since, scan)
+          if (history.newest(tenant, id)?.offset !== location.offset) return yield* complete(began, since, scan)
           continue
         }
         if (path === null || after === null) continue
@@ -368,9 +378,9 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // compares with the batches that had not landed (whose files may not have been on disk) at the start, since the scan may have read
+      // compares with the batches that were pending (whose files may not have been on disk) at the start, since the scan may have read
       // old files
-      const since = Math.max(viewed(), (history.unlanded()[0]?.number ?? history.last() + 1) - 1)
+      const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
       return (scan) => complete(began, since, scan)
     }

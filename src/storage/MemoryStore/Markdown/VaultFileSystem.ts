@@ -1,4 +1,4 @@
-/** The file system of a vault: relative paths, atomic writes, `MemoryError`s. Fenced writes use the turn folder (see `Layout.turnOf`). */
+/** The file system of a vault: relative paths, atomic and fenced writes (see `Layout.stagingFolderOf`), `MemoryError`s. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -12,7 +12,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as DirectFiles from "./DirectFiles.ts"
 import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
 import * as ExclusiveFile from "./ExclusiveFile.ts"
-import { shown, temporaryOf, turnOf } from "./Layout.ts"
+import { shortened, stagingFolderOf, temporaryOf } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
 /** The status of a path. */
@@ -60,7 +60,7 @@ export interface VaultFileSystem {
   /**
    * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. `force:
    * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename; if it fails, nothing is replaced. `isFenced`
-   * puts the temporary file in this process's turn folder, so that the rename fails if another process has moved the folder away.
+   * puts the temporary file in this process's staging folder, so that the rename fails if another process has moved the folder away.
    */
   readonly write: (
     path: string,
@@ -73,11 +73,11 @@ export interface VaultFileSystem {
   /** Syncs files and folders, each once. Ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
   /** Random name of this process, different from those of other writers. */
-  readonly own: string
-  /** Starts the turn of this process as the writer: creates the turn folder, which fenced writes and removals need. */
-  readonly begin: Io<void>
-  /** Removes the turn folder of another process. If that process is only suspended, its fenced writes and removals fail from then on. */
-  readonly end: (own: string) => Io<void>
+  readonly writerId: string
+  /** Creates the staging folder of this process, which fenced writes and removals need. */
+  readonly createStaging: Io<void>
+  /** Removes the staging folder of another process. If that process is only suspended, its fenced writes and removals fail from now on. */
+  readonly fence: (writerId: string) => Io<void>
   /** Creates a file that only this process can have at the path; `None` if the path exists. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** Removes a file. `isFenced` has the same effect as in `write`. */
@@ -100,10 +100,10 @@ export const make = (
   Effect.gen(function*() {
     const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
-    const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
+    const writerId = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // number of fenced files so far, which makes their names unique
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
-    const claim = yield* ExclusiveFile.make({ fs, isFull, isMissing, isTaken }, at(turnOf(own)))
+    const claim = yield* ExclusiveFile.make({ fs, isFull, isMissing, alreadyExists }, at(stagingFolderOf(writerId)))
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
@@ -143,14 +143,14 @@ export const make = (
         Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows cannot open folders, and journals renames anyway
       )
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
-    const unlessTaken = <A, B, R>(
+    const unlessExists = <A, B, R>(
       self: Effect.Effect<A, PlatformError, R>,
       relative: string,
-      { taken, done }: { readonly taken: B; readonly done: (value: A) => B }
+      { existing, done }: { readonly existing: B; readonly done: (value: A) => B }
     ): Effect.Effect<B, MemoryError.MemoryError, R> =>
       Effect.matchEffect(self, {
         onSuccess: (value) => Effect.succeed(done(value)),
-        onFailure: (error) => isTaken(error) ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
+        onFailure: (error) => alreadyExists(error) ? Effect.succeed(existing) : Effect.fail(failure(relative)(error))
       })
     /** Returns the status of a path without following links; `undefined` if only the platform's service can determine it. */
     const linkStat = (relative: string) =>
@@ -253,20 +253,20 @@ export const make = (
         Effect.map(io(bytesFrom(relative, offset), relative), (bytes) => decoder.decode(bytes)),
       bytesFrom: (relative, offset, length) =>
         Effect.map(found(bytesFrom(relative, offset, length), relative), Option.getOrElse(() => new Uint8Array())),
-      own,
+      writerId,
       // retried, since `makeDirectory` fails if the existing folder is moved away during the call
-      begin: io(
-        Effect.retry(makeFolder(turnOf(own)), { times: 8, while: isMissing }),
-        turnOf(own)
+      createStaging: io(
+        Effect.retry(makeFolder(stagingFolderOf(writerId)), { times: 8, while: isMissing }),
+        stagingFolderOf(writerId)
       ),
-      end: (other) => {
-        const ended = `${turnOf(other)}.ended`
-        const discard = io(fs.remove(at(ended), { recursive: true, force: true }), turnOf(other))
+      fence: (other) => {
+        const fenced = `${stagingFolderOf(other)}.ended`
+        const discard = io(fs.remove(at(fenced), { recursive: true, force: true }), stagingFolderOf(other))
         // removes what an earlier call may have left when it was interrupted
         return Effect.zipRight(
           discard,
           Effect.flatMap(
-            found(fs.rename(at(turnOf(other)), at(ended)), turnOf(other)),
+            found(fs.rename(at(stagingFolderOf(other)), at(fenced)), stagingFolderOf(other)),
             (moved) => Option.isSome(moved) ? discard : Effect.void
           )
         )
@@ -274,15 +274,15 @@ export const make = (
       write: (relative, content, { force = true, guard = Effect.void, isFenced = false } = {}) => {
         const folder = path.dirname(relative)
         const temporary = isFenced
-          ? `${turnOf(own)}/${++written}`
-          : path.join(folder, temporaryOf(path.basename(relative), own))
+          ? `${stagingFolderOf(writerId)}/${++written}`
+          : path.join(folder, temporaryOf(path.basename(relative), writerId))
         const discard = fs.remove(at(temporary), { force: true })
         const made = put(temporary, "wx", bytesOf(content), force) // "wx" never writes through an existing link
         const rename = fs.rename(at(temporary), at(relative))
         const [before, renamed] = isFenced
           ? [
-            Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // a dead process with the same name may have left the file
-            // creates the target folder if it is missing. If the turn folder was moved away, the second rename fails as well
+            Effect.catchIf(made, alreadyExists, () => Effect.zipRight(discard, made)), // a dead process may have left the file
+            // creates the target folder if it is missing. If the staging folder was moved away, the second rename fails as well
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
@@ -320,9 +320,9 @@ export const make = (
       remove: (relative, { force = true, isFenced = false } = {}) =>
         Effect.flatMap(
           isFenced
-            ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
-              onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // the rename fails although the file exists, if the turn folder was moved away
+            ? Effect.matchEffect(fs.rename(at(relative), at(`${stagingFolderOf(writerId)}/removed`)), {
+              onSuccess: () => Effect.asSome(io(fs.remove(at(`${stagingFolderOf(writerId)}/removed`)), relative)),
+              // the rename fails although the file exists, if the staging folder was moved away
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),
@@ -334,7 +334,7 @@ export const make = (
         ),
       discard: (relative) => io(fs.remove(at(relative), { recursive: true, force: true }), relative),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
-      link: (from, to) => unlessTaken(fs.link(at(from), at(to)), to, { taken: false, done: () => true }),
+      link: (from, to) => unlessExists(fs.link(at(from), at(to)), to, { existing: false, done: () => true }),
       makeFolder: (folder) => io(makeFolder(folder), folder),
       watch: (folder) => fs.watch(at(folder)).pipe(Stream.mapError(failure(folder)), Stream.map(() => undefined))
     }
@@ -367,7 +367,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
     catch: (cause) =>
       MemoryError.make("corrupt", {
         op: "read",
-        message: `${shown(location)} is no UTF-8`,
+        message: `${shortened(location)} is no UTF-8`,
         detail: { location },
         cause
       })
@@ -377,14 +377,14 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,
-    message: `${location === "" ? "the folder" : shown(location)}: ${codeOf(cause) ?? reasonOf(cause)}`,
+    message: `${location === "" ? "the folder" : shortened(location)}: ${codeOf(cause) ?? reasonOf(cause)}`,
     cause
   })
 
 const reasonOf = (error: PlatformError): string => error._tag === "SystemError" ? error.reason : "bad argument"
 const isReason = (error: PlatformError, reason: string): boolean =>
   error._tag === "SystemError" && error.reason === reason
-const isTaken = (error: PlatformError): boolean => isReason(error, "AlreadyExists")
+const alreadyExists = (error: PlatformError): boolean => isReason(error, "AlreadyExists")
 const isMissing = (error: PlatformError): boolean => isReason(error, "NotFound")
 const hasCode = (error: PlatformError, code: string): boolean => codeOf(error) === code
 /** Whether a write failed because the disk or the quota is full. */

@@ -16,7 +16,7 @@ import * as Revision from "../../Revision.ts"
 import * as TenantIndex from "../../TenantIndex.ts"
 import type * as Document from "./Document.ts"
 import * as FileReader from "./FileReader.ts"
-import type { History, Place } from "./History.ts"
+import type { History, RevisionLocation } from "./History.ts"
 import { LargeMap } from "./LargeMap.ts"
 import * as Layout from "./Layout.ts"
 import * as MoveDetection from "./MoveDetection.ts"
@@ -67,7 +67,7 @@ export interface VaultState {
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
   /** Returns the last good revision of a file that cannot be read; `undefined` if the history has none. */
   readonly lastGood: (
-    place: Place,
+    location: RevisionLocation,
     damage: MemoryError.MemoryError
   ) => Effect.Effect<Entry | undefined, MemoryError.MemoryError>
   /** Scans the files at these paths. */
@@ -75,9 +75,9 @@ export interface VaultState {
 }
 
 const concurrency = 32
-/** Number of files that are checked between two turns of the event loop. Checking an unchanged file takes a few microseconds. */
-const perTurn = 256
-/** Number of paths that are processed between two turns of the event loop, where no file is accessed. */
+/** Number of files that are checked between two pauses. Checking an unchanged file takes a few microseconds. */
+const filesPerPause = 256
+/** Number of paths that are processed between two pauses, where no file is accessed. */
 const atATime = 4_096
 
 /** The settings of a vault's state. */
@@ -135,10 +135,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         : []
     }
     if (last?._tag === "Bad" && next?._tag === "Bad" && last.error === next.error) return []
-    if (last === undefined && next?._tag === "Entry") return settle(next, path, next)
+    if (last === undefined && next?._tag === "Entry") return reindex(next, path, next)
     const news = [last, next].flatMap((one) => one?._tag === "Entry" ? [one] : [])
       .filter((one, i, all) => i === 0 || all[0]!.tenant !== one.tenant || all[0]!.row.record.id !== one.row.record.id)
-      .flatMap((one) => settle(one, path, next))
+      .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
   /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the best of them. */
@@ -152,7 +152,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     else ids.delete(id)
     return all[0]
   }
-  const settle = (one: Entry, path: string, next: Found): ReadonlyArray<News> => {
+  const reindex = (one: Entry, path: string, next: Found): ReadonlyArray<News> => {
     const { tenant, row: { record: { id } } } = one
     const before = entry(tenant, id)
     const after = reclaim(one, path, next)
@@ -196,7 +196,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
   const inspectAll = (paths: ReadonlyArray<string>, scan: Scan, findings: Findings) =>
     Effect.gen(function*() {
       const left: Array<string> = []
-      yield* EventLoop.forEach(paths, perTurn, (path) => {
+      yield* EventLoop.forEach(paths, filesPerPause, (path) => {
         const known = fileForStatCheck(path, scan)
         if (known === undefined || !fs.isAsBefore(path, known.stat)) left.push(path)
       })
@@ -221,11 +221,16 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         if (known?._tag === "Entry") absent.push(known)
       })
       const isKnown = (path: string) => files.has(path) || found.get(path) !== undefined || trouble(path) !== undefined
-      const gone = yield* MoveDetection.gone(context, history, absent, isFirst ? isKnown : undefined)
-      if (gone.length === 0) return []
+      const missing = yield* MoveDetection.findMissing(context, history, absent, isFirst ? isKnown : undefined)
+      if (missing.length === 0) return []
       const listed = (yield* listFiles).filter((path) => !found.has(path) && !files.has(path))
       yield* inspectAll(listed, { ...named, isFirst, listed: new Set(listed) }, findings)
-      const moved = yield* MoveDetection.find({ context, fs, history, reader }, gone, found, (path) => files.get(path))
+      const moved = yield* MoveDetection.find(
+        { context, fs, history, reader },
+        missing,
+        found,
+        (path) => files.get(path)
+      )
       for (const entry of moved) found.set(entry.path, entry)
       return moved
     })
@@ -249,7 +254,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       const moved = yield* followMoves(findings, scan)
       if (found.size > completed && !(yield* isComplete)) return yield* scanAll(scan.isFirst)
       const news: Array<News> = []
-      const settle = (path: string) => {
+      const applyFinding = (path: string) => {
         const at = times.get(path) ?? began
         if (Math.max(touched.get(path) ?? 0, seen) > at) return // a later scan or write has newer information about the file
         news.push(...set(path, found.get(path), at))
@@ -262,7 +267,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
       // only the first scan may pause, since later ones have readers, who must see all changes at once
       const stretch = scan.isFirst ? 64 : Infinity
-      yield* EventLoop.forEach(order, stretch, settle)
+      yield* EventLoop.forEach(order, stretch, applyFinding)
       if (scan.isWhole) seen = Math.max(seen, began)
       return news
     })
@@ -320,10 +325,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       hasLooked = true
       return scanAll(isFirst)
     }),
-    lastGood: (place, damage) =>
-      place.path === null
+    lastGood: (location, damage) =>
+      location.path === null
         ? Effect.succeed(undefined)
-        : reader.lastGood(place.path, place, { stat: nowhere, settled: false, hash: "", damage }),
+        : reader.lastGood(location.path, location, { stat: nowhere, settled: false, hash: "", damage }),
     scanPaths: (paths) => scanPaths(paths)
   }
 }

@@ -118,8 +118,8 @@ export const make = (
       const header = Option.getOrUndefined(headerOf(bytes))
       if (header === undefined || !isUndivided(bytes, model)) return // another process has already divided the file
       const { rows } = rowsIn(bytes, header.dimensions, headOf(header).length)
-      const own = new Map(texts())
-      for (const [tenant, hashes] of own) {
+      const current = new Map(texts())
+      for (const [tenant, hashes] of current) {
         if (tenant === defaultTenant) continue
         yield* within(fileOf(tenant, model))
         yield* catchUp(tenant, model)
@@ -128,7 +128,7 @@ export const make = (
         const fits = (embeddings.dimensions(model) ?? header.dimensions) === header.dimensions
         if (fresh.length > 0 && fits) yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
       }
-      yield* rewrite(defaultTenant, model, rows.filter(([hash]) => own.get(defaultTenant)?.has(hash)))
+      yield* rewrite(defaultTenant, model, rows.filter(([hash]) => current.get(defaultTenant)?.has(hash)))
     })
 
   const follow = (tenant: string, model: string): Io<void> =>

@@ -12,7 +12,7 @@ import * as Revision from "../../Revision.ts"
 import * as Document from "./Document.ts"
 import * as ForeignEdit from "./ForeignEdit.ts"
 import * as Frontmatter from "./Frontmatter.ts"
-import type { History, Part, Place, WrittenRevision } from "./History.ts"
+import type { History, Part, RevisionLocation, WrittenRevision } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { earlierOf } from "./RevisionReader.ts"
 import { type Entry, nowhere, textOf } from "./VaultFile.ts"
@@ -28,7 +28,7 @@ export interface Dependencies {
   readonly history: History
   readonly context: Document.Context
   /** Publishes the changes that a scan finds, and appends them to the history. The caller holds the lock. */
-  readonly heard: (status: Io<ReadonlyArray<News>>) => Io<void>
+  readonly publishScan: (status: Io<ReadonlyArray<News>>) => Io<void>
 }
 
 /** The planned writes of one record. */
@@ -38,7 +38,7 @@ export interface WritePlan {
   /** The entry of the state afterwards; `undefined` if there is no file. */
   readonly entry: Entry | undefined
   /** Files to remove. */
-  readonly gone: ReadonlyArray<string>
+  readonly removed: ReadonlyArray<string>
   /** The text to write; `undefined` if no file is written. */
   readonly content: string | undefined
   /** The files to write or remove, as they were before the batch. */
@@ -86,7 +86,7 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
  * purge the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than the record.
  */
 export const make = (
-  { context, fs, heard, history, state }: Dependencies,
+  { context, fs, publishScan, history, state }: Dependencies,
   tenant: string,
   id: MemoryId,
   writes: ReadonlyArray<Write>
@@ -110,7 +110,7 @@ export const make = (
       : Option.none()
     const isEdited = Option.map(text, ({ hash }) => hash).pipe(Option.getOrUndefined) !== current?.hash
     if (current && ((!current.damage && isEdited) || Option.isSome(yield* fs.linkAbove(current.path)))) {
-      yield* heard(state.scanPaths([current.path]))
+      yield* publishScan(state.scanPaths([current.path]))
       return yield* conflict("the file was edited", expected, state.entry(tenant, id)?.row.record.revision ?? 0)
     }
     if (last && !last.forgotten && current?.isPartial) {
@@ -124,15 +124,15 @@ export const make = (
 
     const note = yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
-      ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* taken(fs, note.path)))
+      ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* isInUse(fs, note.path)))
         ? note.path // a note keeps the name that its author chose, even when it is restored
         : current && id === Layout.noteId(current.path) && isSameScope(current.row.record, last.record)
         ? current.path
         : Layout.pathOf(tenant, last.record.scope, id)
       : undefined
     if (path !== undefined) yield* fs.within(path)
-    if (path !== undefined && !paths.includes(path) && (yield* taken(fs, path))) {
-      yield* heard(state.scanPaths([path]))
+    if (path !== undefined && !paths.includes(path) && (yield* isInUse(fs, path))) {
+      yield* publishScan(state.scanPaths([path]))
       const issue = state.issue(path)
       if (issue) return yield* issue
       return yield* conflict(
@@ -154,10 +154,10 @@ export const make = (
       : path === note.path && content !== undefined
       ? Frontmatter.frameIn(path, content, last.record.body)
       : undefined
-    const gone = paths.filter((old) => old !== path)
+    const removed = paths.filter((old) => old !== path)
     const hashes = new Map<string, string | null>()
     const before: Array<WritePlan["before"][number]> = []
-    for (const at of path === undefined ? paths : [path, ...gone]) {
+    for (const at of path === undefined ? paths : [path, ...removed]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
       // no file is at a path outside of `paths`, as checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
@@ -190,11 +190,11 @@ export const make = (
       ...(n === kept.length - 1
         ? {
           path: path ?? null,
-          gone,
+          removed,
           before: hashes.get(path ?? current?.path ?? "") ?? null,
           after
         }
-        : { path: null, gone: [], before: null, after: null })
+        : { path: null, removed: [], before: null, after: null })
     }))
     const entry: Entry | undefined = after !== null && content !== undefined && path !== undefined && last
       ? {
@@ -212,12 +212,12 @@ export const make = (
       }
       : undefined
     const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // an unchanged author's file stays
-    return { parts: [...first, ...parts], entry, gone, content: isWritten ? content : undefined, before }
+    return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
 /** Whether a plan purges files that a snapshot may contain, even of notes without a history. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
-  plans.some(({ gone, parts }) => parts.at(-1)?.record === null && gone.some((path) => !Layout.isInternal(path)))
+  plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
 /**
  * Returns the text of a record for the file at `path`: the author's text if the history has it for this path, else the record printed in
@@ -281,8 +281,8 @@ const noteOf = (
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {
     if ((next.updatedAt ?? 0) <= (note.record.updatedAt ?? 0)) {
-      for (const place of history.places(tenant, next.id)) {
-        const kept = Option.getOrUndefined(yield* history.read(place))
+      for (const location of history.locations(tenant, next.id)) {
+        const kept = Option.getOrUndefined(yield* history.read(location))
         if (kept?.frame && Revision.isSameContent(kept.record, next)) {
           return Frontmatter.framed(kept.frame, kept.record.body)
         }
@@ -292,7 +292,7 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
     return yield* Either.mapLeft(ForeignEdit.edit(note.text, note.record, next), (issue) => invalid("commit", issue))
   })
 
-const taken = (fs: VaultFileSystem, path: string) =>
+const isInUse = (fs: VaultFileSystem, path: string) =>
   Effect.map(fs.status(path), ({ isLink, stat }) => isLink || Option.isSome(stat))
 
 const isSameScope = (one: MemoryRecord, other: MemoryRecord): boolean =>
@@ -309,19 +309,19 @@ const conflict = (message: string, expected: number, actual: number) =>
 /** Prints the text of a record for the file at `path`. */
 export type Print = (path: string, tenant: string, kept: WrittenRevision) => Io<string>
 
-/** Writes or removes the files of one revision. `litter` has the revisions that the same batch erased. Needs the lock. */
+/** Writes or removes the files of one revision. `erased` has the revisions that the same batch erased. Needs the lock. */
 export const writeFiles = (
   fs: VaultFileSystem,
   history: History,
   print: Print,
-  place: Place,
-  litter: ReadonlyArray<Place>
+  location: RevisionLocation,
+  erased: ReadonlyArray<RevisionLocation>
 ): Io<void> =>
   Effect.gen(function*() {
-    const { after, before, forgotten, gone, id, path, tenant } = place
+    const { after, before, forgotten, removed, id, path, tenant } = location
     if (path !== null && before === after) return // an edit by hand, whose content came from the file
-    if (history.newest(tenant, id)?.batch !== place.batch && !isErasure(history, place)) return // a later batch has newer content
-    const known = new Set([before, ...[...history.places(tenant, id), ...litter].map((old) => old.after)])
+    if (history.newest(tenant, id)?.batch !== location.batch && !isErasure(history, location)) return // a later batch has newer content
+    const known = new Set([before, ...[...history.locations(tenant, id), ...erased].map((old) => old.after)])
     const status = (at: string) =>
       Effect.gen(function*() {
         if (!Layout.isRecord(at) || Option.isSome(yield* fs.linkAbove(at))) return undefined // outside of the vault, so not written
@@ -330,7 +330,7 @@ export const writeFiles = (
         const bytes = yield* fs.readBytes(at)
         return { hash: Option.map(bytes, sha256).pipe(Option.getOrNull), isTorn: Option.exists(bytes, isTorn) }
       })
-    for (const old of gone) {
+    for (const old of removed) {
       if (history.at(old)) continue
       const file = yield* status(old)
       if (file && file.hash !== null && (file.isTorn || known.has(file.hash))) {
@@ -340,13 +340,13 @@ export const writeFiles = (
     if (path === null || after === null || forgotten) return
     const file = yield* status(path)
     if (!file || file.hash === after || (file.hash !== null && file.hash !== before && !file.isTorn)) return
-    const kept = yield* history.read(place)
+    const kept = yield* history.read(location)
     if (Option.isNone(kept)) return
     const content = yield* print(path, tenant, kept.value)
     yield* fs.write(path, content, { force: false, isFenced: true })
   })
 
-const isErasure = (history: History, { id, path, tenant }: Place): boolean =>
+const isErasure = (history: History, { id, path, tenant }: RevisionLocation): boolean =>
   path === null && history.newest(tenant, id) === undefined
 
 /** Whether a file looks like an unsynced file after a power loss: empty, or with zero bytes. */
@@ -354,17 +354,17 @@ const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.inclu
 
 /**
  * Restores the files as they were before a batch, except files that the batch did not write or remove yet, or that were changed after it.
- * `places` are the revisions of the batch. A file in `before` without a place was removed by the batch.
+ * `locations` are the revisions of the batch. A file in `before` without a location was removed by the batch.
  */
 export const rollBack = (
   fs: VaultFileSystem,
-  places: ReadonlyArray<Place>,
+  locations: ReadonlyArray<RevisionLocation>,
   before: Before
 ): Io<void> =>
   Effect.forEach(before, ([path, { content }]) =>
     Effect.gen(function*() {
       const now = yield* fs.readBytes(path)
-      const after = places.find((place) => place.path === path)?.after ?? null
+      const after = locations.find((location) => location.path === path)?.after ?? null
       if (Option.map(now, sha256).pipe(Option.getOrNull) !== after) return
       yield* content === null ? fs.remove(path, { isFenced: true }) : fs.write(path, content, { isFenced: true })
     }), { discard: true })

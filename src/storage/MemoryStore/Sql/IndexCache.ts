@@ -13,7 +13,7 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { invalid } from "../../../domain/Validation.ts"
 import type * as Viewer from "../../../domain/Viewer.ts"
-import { turn } from "../../../host/EventLoop.ts"
+import { pause } from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { type Answer, OutlineIndex, type Texts, type Vectors } from "../../../ranking/internal/OutlineIndex.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
@@ -339,7 +339,7 @@ const follow = (
       const end = rows.at(-1)
       if (end === undefined || rows.length < stretch) return
       ;[version, last] = [Number(end[0]), String(end[1])]
-      yield* turn
+      yield* pause
     }
   })
 
@@ -380,7 +380,7 @@ const followModel = (
       if (index.dimensions(model) !== dimensions) index.detach(model)
       const missing = dimensions === 0 ? [] : index.withoutVector(model, dimensions)
       for (let at = 0; at < missing.length; at += vectorsAtATime) {
-        if (at > 0) yield* turn
+        if (at > 0) yield* pause
         const some = missing.slice(at, at + vectorsAtATime)
         const found = yield* vectorsOf(source, tenant, model, some.map(([, hash]) => hash))
         for (const [id, hash] of some) {

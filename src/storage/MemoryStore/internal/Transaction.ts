@@ -339,7 +339,7 @@ export const apply = (
       const withIds: Array<MemoryId> = []
       for (const id of ids) {
         withIds.push(id ?? (yield* idGenerator.next(tenant)))
-        if (withIds.length % (32 * few) === 0) yield* EventLoop.turn // every 4,096 ids, since generating an id takes little time
+        if (withIds.length % (32 * few) === 0) yield* EventLoop.pause // every 4,096 ids, since generating an id takes little time
       }
       const { decide, needs } = plan({
         op,

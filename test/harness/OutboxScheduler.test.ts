@@ -2,24 +2,24 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/TestClock"
-import * as OutboxTurns from "../../src/harness/Outbox/OutboxTurns.ts"
+import * as OutboxScheduler from "../../src/harness/Outbox/OutboxScheduler.ts"
 
 /** Waits until every fiber has gone as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 300)
 
-/** Makes a scheduler with readings of a given length, and records which began, in order, and which ended. */
+/** Makes a scheduler with extraction runs of a given length, and records which began, in order, and which ended. */
 const world = (concurrency: number) => {
-  const turns = OutboxTurns.make({ concurrency, turn: "10 seconds" })
+  const turns = OutboxScheduler.make({ concurrency, timeSlice: "10 seconds" })
   const began: Array<string> = []
   const ended: Array<string> = []
   let running = 0
   let most = 0
-  const readers = new Map<string, OutboxTurns.Reader>()
+  const readers = new Map<string, OutboxScheduler.ScheduledConversation>()
   const read = (tenant: string, line: string, seconds: number) =>
     Effect.suspend(() => {
       const reader = readers.get(line) ?? { tenant, isSlow: false }
       readers.set(line, reader)
-      return OutboxTurns.take(
+      return OutboxScheduler.schedule(
         turns,
         reader,
         Effect.suspend(() => {
@@ -38,7 +38,7 @@ const world = (concurrency: number) => {
 }
 const lines = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}${n}`)
 
-describe("OutboxTurns", () => {
+describe("OutboxScheduler", () => {
   it.effect("free slots for extractions are assigned to tenants in rotation, and within a tenant in the order of the requests", () =>
     Effect.gen(function*() {
       const { began, ended, most, start } = world(4)

@@ -1,46 +1,46 @@
 /**
- * An index in memory of the vault's history, the append-only file with all revisions. A place is the location of one revision's line in
- * that file. Places are looked up by record and by path.
+ * An index in memory of the vault's history, the append-only file with all revisions. A location is that of one revision's line in
+ * that file. Locations are looked up by record and by path.
  */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Steps } from "../../../host/EventLoop.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
-import type { Parsed, Place } from "./HistoryLine.ts"
+import type { Parsed, RevisionLocation } from "./HistoryLine.ts"
 import { LargeMap } from "./LargeMap.ts"
 
 /** The locations of a history's revisions. The history adds and removes them as it reads and writes lines. */
-export interface Places {
+export interface RevisionIndex {
   /** Returns the locations of a record's revisions in the history file, newest first, at most `revisionsKept`. */
-  readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
+  readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<RevisionLocation>
   /** Returns the location of the newest revision whose `.md` file is at a path. */
-  readonly at: (path: string) => Place | undefined
+  readonly at: (path: string) => RevisionLocation | undefined
   /** Returns the location of the newest revision of every record of a tenant. */
-  readonly newest: (tenant: string) => ReadonlyArray<Place>
+  readonly newest: (tenant: string) => ReadonlyArray<RevisionLocation>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
   /** Collects all locations, in steps of one record, between which none may change. Locations of one record are adjacent, newest first. */
-  readonly all: () => Steps<ReadonlyArray<Place>>
+  readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
   /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
-  readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
+  readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known ones of its record. */
-  readonly addEarlier: (place: Place) => void
+  readonly addEarlier: (location: RevisionLocation) => void
   /** Removes the location of a revision. If the record's previous revision has a path, `at` returns that revision again. */
-  readonly remove: (place: Place) => void
+  readonly remove: (location: RevisionLocation) => void
   /** Number of bytes of lines that were added but are not in any list any more: erased, replaced, or beyond `revisionsKept`. */
   readonly dead: () => number
 }
 
 /** Makes an index without revisions. */
-export const make = (): Places => {
-  const records = new Map<string, LargeMap<MemoryId, ReadonlyArray<Place>>>()
-  const paths = new LargeMap<string, Place>()
+export const make = (): RevisionIndex => {
+  const records = new Map<string, LargeMap<MemoryId, ReadonlyArray<RevisionLocation>>>()
+  const paths = new LargeMap<string, RevisionLocation>()
   let dead = 0
 
-  const of: Places["of"] = (tenant, id) => records.get(tenant)?.get(id) ?? none
-  const set = ({ id, tenant }: Place, places: ReadonlyArray<Place>) => {
-    const rows = records.get(tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Place>>()
-    if (places.length > 0) rows.set(id, places)
+  const of: RevisionIndex["of"] = (tenant, id) => records.get(tenant)?.get(id) ?? none
+  const set = ({ id, tenant }: RevisionLocation, locations: ReadonlyArray<RevisionLocation>) => {
+    const rows = records.get(tenant) ?? new LargeMap<MemoryId, ReadonlyArray<RevisionLocation>>()
+    if (locations.length > 0) rows.set(id, locations)
     else rows.delete(id)
     if (rows.size > 0) records.set(tenant, rows)
     else records.delete(tenant)
@@ -53,50 +53,50 @@ export const make = (): Places => {
     tenants: () => Array.from(records.keys()),
     records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
     *all() {
-      const all: Array<Place> = []
+      const all: Array<RevisionLocation> = []
       for (const rows of records.values()) {
-        for (const places of rows.values()) {
-          for (const place of places) all.push(place)
+        for (const locations of rows.values()) {
+          for (const location of locations) all.push(location)
           yield 1
         }
       }
       return all
     },
-    take: (parts) => {
-      const litter: Array<Place> = []
+    add: (parts) => {
+      const erased: Array<RevisionLocation> = []
       for (const part of parts) {
-        const { isBlank: _, isErased, ...place } = part
-        const all = of(place.tenant, place.id)
+        const { isBlank: _, isErased, ...location } = part
+        const all = of(location.tenant, location.id)
         // a line with the same revision number replaces the earlier one
-        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision)
+        const earlier = isErased ? all : all.filter(({ revision }) => revision !== location.revision)
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
         if (isErased) {
-          litter.push(...earlier)
-          dead += earlier.reduce((sum, { length }) => sum + length, place.length)
-          set(place, none)
+          erased.push(...earlier)
+          dead += earlier.reduce((sum, { length }) => sum + length, location.length)
+          set(location, none)
         } else {
-          const next = [place, ...earlier]
+          const next = [location, ...earlier]
           for (const { length } of [...all.filter((old) => !earlier.includes(old)), ...next.slice(revisionsKept)]) {
             dead += length
           }
-          set(place, next.slice(0, revisionsKept))
-          if (place.path !== null) paths.set(place.path, place)
+          set(location, next.slice(0, revisionsKept))
+          if (location.path !== null) paths.set(location.path, location)
         }
       }
-      return litter
+      return erased
     },
-    addEarlier: (place) => {
-      const rows = records.get(place.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Place>>()
-      if (rows.size === 0) records.set(place.tenant, rows)
-      const later = rows.get(place.id)
-      rows.set(place.id, later ? [...later, place] : [place])
-      if (later === undefined && place.path !== null) paths.set(place.path, place)
+    addEarlier: (location) => {
+      const rows = records.get(location.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<RevisionLocation>>()
+      if (rows.size === 0) records.set(location.tenant, rows)
+      const later = rows.get(location.id)
+      rows.set(location.id, later ? [...later, location] : [location])
+      if (later === undefined && location.path !== null) paths.set(location.path, location)
     },
-    remove: (place) => {
-      const { id, offset, path, tenant } = place
+    remove: (location) => {
+      const { id, offset, path, tenant } = location
       const left = of(tenant, id).filter((other) => other.offset !== offset)
-      set(place, left)
+      set(location, left)
       if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
       const [last] = left
       if (last?.path) paths.set(last.path, last)
@@ -105,4 +105,4 @@ export const make = (): Places => {
   }
 }
 
-const none: ReadonlyArray<Place> = []
+const none: ReadonlyArray<RevisionLocation> = []

@@ -1,0 +1,313 @@
+/**
+ * Divides two resources among the conversations of an outbox. The first is slots for extraction runs: a run that hangs must delay no other
+ * tenant. The second is time of the event loop: an outbox must not block the process's other tasks.
+ *
+ * ```text
+ * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
+ *              slots; the others are slow slots.
+ * round robin  A free slot goes to the tenant that has waited longest since it last got one; within the tenant to the
+ *              conversation that has waited longest. After one run, a conversation with more to extract queues again.
+ * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
+ *              conversation starts in a slow slot, until one of its runs ends within the time slice.
+ * no room      If all slow slots are occupied, the newest run of the tenant that occupies the most of them is stopped in
+ *              favour of a tenant that occupies at least two fewer. Otherwise the run that exceeded its time slice keeps its
+ *              prompt slot until a conversation waits for that slot; then the run is stopped, and queues for a slow slot.
+ * ```
+ *
+ * A stopped run does not count as failed: it is restarted later, and repeats its model calls.
+ */
+import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
+import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
+
+/** A conversation that requests slots for its extraction runs, one run at a time. */
+export interface ScheduledConversation {
+  readonly tenant: string
+  /** Whether the conversation's last extraction run exceeded its time slice. */
+  isSlow: boolean
+}
+
+/** Options that determine how an outbox divides its slots for extraction runs. */
+export interface Options {
+  /** Number of slots, that is, of extraction runs at once; at least 2. */
+  readonly concurrency: number
+  /** Time slice: an extraction run that takes longer is slow, and leaves its prompt slot to others (see the opening comment). */
+  readonly timeSlice: Duration.DurationInput
+}
+
+/** State of the scheduler: the extraction runs of one outbox that have a slot, and those that wait for one. */
+export interface OutboxScheduler {
+  readonly promptSlots: number
+  readonly slowSlots: number
+  readonly timeSlice: Duration.DurationInput
+  /** Extraction runs that wait for a slot, by tenant; the tenants in the order in which they get the next free slots. */
+  readonly queues: { readonly prompt: Map<string, Set<ScheduledRun>>; readonly slow: Map<string, Set<ScheduledRun>> }
+  /** Number of extraction runs in `queues.prompt`. */
+  queued: number
+  /** Extraction runs that occupy a slot, in the order in which they got it. */
+  readonly running: { readonly prompt: Set<ScheduledRun>; readonly slow: Set<ScheduledRun> }
+  /** Extraction runs that exceeded their time slice and still occupy a prompt slot, since no slow slot was free. */
+  readonly overdue: Set<ScheduledRun>
+}
+
+interface ScheduledRun {
+  readonly tenant: string
+  /** The kind of slot that the extraction run waits for or occupies. */
+  slot: "prompt" | "slow"
+  readonly started: Deferred.Deferred<void>
+  readonly stopped: Deferred.Deferred<void>
+  /** True once the extraction run has exceeded its time slice. */
+  isOver: boolean
+  /** True once the extraction run has been asked to stop in favour of others. */
+  isStopping: boolean
+}
+
+/** Makes the scheduler of one outbox, with all slots free. */
+export const make = ({ concurrency, timeSlice }: Options): OutboxScheduler => {
+  const promptSlots = Math.ceil(concurrency / 2)
+  return {
+    promptSlots,
+    slowSlots: concurrency - promptSlots,
+    timeSlice,
+    queues: { prompt: new Map(), slow: new Map() },
+    queued: 0,
+    running: { prompt: new Set(), slow: new Set() },
+    overdue: new Set()
+  }
+}
+
+/** Runs `extraction` once a slot is free for it. If it is stopped in favour of others, queues it again and runs it from the start. */
+export const schedule = <A, E>(
+  scheduler: OutboxScheduler,
+  conversation: ScheduledConversation,
+  extraction: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.flatMap(
+    runOnce(scheduler, conversation, extraction),
+    Option.match({ onNone: () => schedule(scheduler, conversation, extraction), onSome: Effect.succeed })
+  )
+
+/** Waits for a slot and runs `extraction` once; returns `None` if it was stopped in favour of others. */
+const runOnce = <A, E>(
+  scheduler: OutboxScheduler,
+  conversation: ScheduledConversation,
+  extraction: Effect.Effect<A, E>
+): Effect.Effect<Option.Option<A>, E> =>
+  Effect.acquireUseRelease(
+    enqueued(scheduler, conversation),
+    (run) => {
+      const ended = Effect.sync(() => {
+        if (!run.isOver) conversation.isSlow = false
+      })
+      return Effect.gen(function*() {
+        yield* Deferred.await(run.started)
+        const timer = yield* Effect.fork(Effect.delay(markSlow(scheduler, conversation, run), scheduler.timeSlice))
+        return yield* Effect.raceFirst(
+          Effect.asSome(Effect.tapBoth(extraction, { onFailure: () => ended, onSuccess: () => ended })),
+          Effect.as(Deferred.await(run.stopped), Option.none<A>())
+        ).pipe(Effect.ensuring(Fiber.interrupt(timer)))
+      })
+    },
+    (run) => Effect.sync(() => leave(scheduler, run))
+  )
+
+const enqueued = (scheduler: OutboxScheduler, conversation: ScheduledConversation): Effect.Effect<ScheduledRun> =>
+  Effect.sync(() => {
+    const run: ScheduledRun = {
+      tenant: conversation.tenant,
+      slot: conversation.isSlow ? "slow" : "prompt",
+      started: Deferred.unsafeMake(FiberId.none),
+      stopped: Deferred.unsafeMake(FiberId.none),
+      isOver: false,
+      isStopping: false
+    }
+    const queue = scheduler.queues[run.slot]
+    queue.set(run.tenant, (queue.get(run.tenant) ?? new Set()).add(run))
+    if (run.slot === "prompt") scheduler.queued++
+    dispatch(scheduler)
+    return run
+  })
+
+/** Marks an extraction run and its conversation as slow, since the run has exceeded its time slice. */
+const markSlow = (
+  scheduler: OutboxScheduler,
+  conversation: ScheduledConversation,
+  run: ScheduledRun
+): Effect.Effect<void> =>
+  Effect.sync(() => {
+    run.isOver = true
+    conversation.isSlow = true
+    if (run.slot === "prompt" && !run.isStopping) scheduler.overdue.add(run)
+    dispatch(scheduler)
+  })
+
+const leave = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  scheduler.running.prompt.delete(run)
+  scheduler.running.slow.delete(run)
+  scheduler.overdue.delete(run)
+  dequeue(scheduler, run)
+  dispatch(scheduler)
+}
+
+const dequeue = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  const queue = scheduler.queues[run.slot]
+  const waiting = queue.get(run.tenant)
+  if (!waiting?.delete(run)) return
+  if (run.slot === "prompt") scheduler.queued--
+  queue.delete(run.tenant)
+  if (waiting.size > 0) queue.set(run.tenant, waiting) // moves the tenant to the end of the round robin
+}
+
+const begin = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  dequeue(scheduler, run)
+  scheduler.running[run.slot].add(run)
+  Deferred.unsafeDone(run.started, Effect.void)
+}
+
+/** Interrupts the extraction run. Its slot becomes free when the interruption is complete. */
+const stop = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
+  run.isStopping = true
+  scheduler.overdue.delete(run)
+  Deferred.unsafeDone(run.stopped, Effect.void)
+}
+
+/** Assigns free slots to waiting extraction runs, and stops runs where the rules of the opening comment demand it. */
+const dispatch = (scheduler: OutboxScheduler): void => {
+  dispatchSlow(scheduler)
+  dispatchPrompt(scheduler)
+}
+
+const dispatchSlow = (scheduler: OutboxScheduler): void => {
+  const { overdue, running, slowSlots: slowReaders } = scheduler
+  for (let first = poorest(scheduler); first !== undefined; first = poorest(scheduler)) {
+    const [run, count] = first
+    if (running.slow.size < slowReaders) {
+      if (overdue.delete(run)) {
+        running.prompt.delete(run)
+        run.slot = "slow"
+        running.slow.add(run)
+      } else begin(scheduler, run)
+      continue
+    }
+    const greediest = newestOfGreediest(scheduler)
+    if (stopping(running.slow) === 0 && greediest !== undefined && greediest[1] >= count + 2) {
+      stop(scheduler, greediest[0])
+    }
+    return
+  }
+}
+
+const dispatchPrompt = (scheduler: OutboxScheduler): void => {
+  const { overdue, promptSlots, queues, running } = scheduler
+  while (scheduler.queued > 0) {
+    if (running.prompt.size < promptSlots) {
+      for (const [run] of queues.prompt.values()) {
+        if (run) begin(scheduler, run)
+        break
+      }
+      continue
+    }
+    const newest = Array.from(overdue).at(-1)
+    if (newest === undefined || stopping(running.prompt) >= scheduler.queued) return
+    stop(scheduler, newest)
+  }
+}
+
+/** Counts the slow slots that a tenant occupies, except those whose extraction run is being stopped. */
+const heldBy = ({ running }: OutboxScheduler, tenant: string): number => {
+  let count = 0
+  for (const run of running.slow) if (run.tenant === tenant && !run.isStopping) count++
+  return count
+}
+
+/** Finds the tenant that occupies the most slow slots; returns the newest extraction run in these, and their number. */
+const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
+  let found: readonly [ScheduledRun, number] | undefined
+  for (const run of scheduler.running.slow) {
+    const count = heldBy(scheduler, run.tenant)
+    if (!run.isStopping && (found === undefined || count >= found[1])) found = [run, count]
+  }
+  return found
+}
+
+/**
+ * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one; returns a waiting extraction run of that
+ * tenant, and the number of slots.
+ */
+const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
+  let found: readonly [ScheduledRun, number] | undefined
+  const consider = (run: ScheduledRun) => {
+    const count = heldBy(scheduler, run.tenant)
+    if (found === undefined || count < found[1]) found = [run, count]
+  }
+  for (const run of scheduler.overdue) consider(run)
+  for (const [run] of scheduler.queues.slow.values()) {
+    if (found?.[1] === 0) break
+    if (run) consider(run)
+  }
+  return found
+}
+
+const stopping = (scheduler: ReadonlySet<ScheduledRun>): number =>
+  Array.from(scheduler).filter((run) => run.isStopping).length
+
+/**
+ * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks;
+ * without pauses, timers, sockets and files would have to wait until all fibers are done.
+ */
+export interface StepLimiter {
+  /** Await it before a step. The first six calls per iteration of the event loop return at once; others wait for a later one, in order. */
+  readonly step: Effect.Effect<void>
+}
+
+/** Number of steps per iteration of the event loop. A step decodes or writes some rows, which takes 1 to 4 ms. */
+const stepsPerIteration = 6
+
+/** Makes a limiter; all callers of its `step` share one count. */
+export const makeStepLimiter = (): StepLimiter => {
+  const waiting = new Set<() => void>() // resumed in order of insertion
+  let steps = 0
+  let isTimed = false
+  const scheduleIteration = () => {
+    if (isTimed) return
+    isTimed = true
+    inNextIteration(iterate)
+  }
+  const iterate = () => {
+    isTimed = false
+    steps = 0
+    for (const resume of waiting) {
+      if (steps >= stepsPerIteration) break
+      steps++
+      waiting.delete(resume)
+      resume()
+    }
+    if (steps > 0) scheduleIteration()
+  }
+  return {
+    step: Effect.suspend(() => {
+      scheduleIteration()
+      if (steps < stepsPerIteration && waiting.size === 0) {
+        steps++
+        return Effect.void
+      }
+      return Effect.async<void>((resume) => {
+        const go = () => resume(Effect.void)
+        waiting.add(go)
+        return Effect.sync(() => waiting.delete(go))
+      })
+    })
+  }
+}
+
+/** Waits for the next iteration of the event loop. */
+export const nextIteration: Effect.Effect<void> = Effect.async((resume) => inNextIteration(() => resume(Effect.void)))
+
+/** Timers of the platform, not of the `Clock`: under `TestClock` a test need not advance the time for the outbox to go on. */
+const timers = Scheduler.timerBatched(0)
+/** Runs a task in a later iteration. Chains two timers, since Node may run the first, if already due, in the current iteration. */
+const inNextIteration = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)
