@@ -208,22 +208,27 @@ export class KeyIndex<V extends object> {
 /** One of the parts over which the keys are split: a table, and a buffer of keys that are not in the table yet. */
 class Part<V extends object> {
   readonly #table = new Table<V>()
-  #keys: Array<number> = []
-  #values: Array<V> = []
+  #keys = new Int32Array(4)
+  #values = new Array<V>(4)
+  #count = 0
 
   add(key: number, value: V): void {
-    this.#keys.push(key)
-    this.#values.push(value)
+    const at = this.#count++
+    if (at === this.#keys.length) this.#grow()
+    this.#keys[at] = key
+    this.#values[at] = value
   }
 
   table(): Table<V> {
     const table = this.#table
-    if (this.#keys.length === 0) return table
+    const count = this.#count
+    if (count === 0) return table
     const [keys, values] = [this.#keys, this.#values]
-    this.#keys = []
-    this.#values = []
-    table.reserve(keys.length)
-    for (let i = 0; i < keys.length; i++) {
+    this.#keys = new Int32Array(4)
+    this.#values = new Array<V>(4)
+    this.#count = 0
+    table.reserve(count)
+    for (let i = 0; i < count; i++) {
       const [key, value] = [keys[i]!, values[i]!]
       const entry = table.get(key)
       if (entry instanceof Set) entry.add(value)
@@ -231,6 +236,16 @@ class Part<V extends object> {
       else if (entry !== value) table.set(key, new Set([entry, value]))
     }
     return table
+  }
+
+  /** Doubles the buffer, which costs half as much as arrays that grow by `push`. */
+  #grow(): void {
+    const length = 2 * this.#keys.length
+    const [keys, values] = [new Int32Array(length), new Array<V>(length)]
+    keys.set(this.#keys)
+    for (let i = 0; i < this.#values.length; i++) values[i] = this.#values[i]!
+    this.#keys = keys
+    this.#values = values
   }
 }
 
