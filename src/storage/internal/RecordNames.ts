@@ -209,7 +209,7 @@ export class KeyIndex<V extends object> {
 class Part<V extends object> {
   readonly #table = new Table<V>()
   #keys = new Int32Array(4)
-  #values = new Array<V>(4)
+  #values = Array<V>(4)
   #count = 0
 
   add(key: number, value: V): void {
@@ -225,7 +225,7 @@ class Part<V extends object> {
     if (count === 0) return table
     const [keys, values] = [this.#keys, this.#values]
     this.#keys = new Int32Array(4)
-    this.#values = new Array<V>(4)
+    this.#values = Array<V>(4)
     this.#count = 0
     table.reserve(count)
     for (let i = 0; i < count; i++) {
@@ -241,7 +241,7 @@ class Part<V extends object> {
   /** Doubles the buffer, which costs half as much as arrays that grow by `push`. */
   #grow(): void {
     const length = 2 * this.#keys.length
-    const [keys, values] = [new Int32Array(length), new Array<V>(length)]
+    const [keys, values] = [new Int32Array(length), Array<V>(length)]
     keys.set(this.#keys)
     for (let i = 0; i < this.#values.length; i++) values[i] = this.#values[i]!
     this.#keys = keys
