@@ -105,7 +105,7 @@ const threadCpu = (() => {
 })()
 
 /**
- * Watches the turns of the event loop. The function that it returns ends that, and returns the longest time between two turns in
+ * Watches the event loop. The function that it returns ends that, and returns the longest time between two iterations in
  * milliseconds: `stall` by the CPU time of the thread of the loop, `clock` by the clock, which counts besides how long the thread waited
  * for a processor, that other processes and the threads that collect garbage had.
  */

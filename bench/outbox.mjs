@@ -35,7 +35,7 @@ const cpu = () => {
     return (system + user) / 1_000
   }
 }
-/** Runs the work and returns the longest time between two turns of the event loop meanwhile. */
+/** Runs the work and returns the longest time between two iterations of the event loop meanwhile. */
 const stalls = (work) =>
   Effect.gen(function*() {
     let longest = 0

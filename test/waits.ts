@@ -1,9 +1,9 @@
-/** Counts the turns of the event loop that an effect waits for. */
+/** Counts the iterations of the event loop that an effect waits for. */
 import type * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 
-/** Runs an effect; returns its result, and the number of turns of the event loop that it waited for. */
+/** Runs an effect; returns its result, and the number of iterations of the event loop that it waited for. */
 export const waitsOf = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<readonly [waits: number, result: A], E, R> =>

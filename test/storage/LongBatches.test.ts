@@ -22,7 +22,7 @@ import { inMemory } from "./engines.ts"
 const made = (wrap: (engine: Engine) => Engine = (engine) => engine) =>
   Effect.flatMap(inMemory, (engine) => MemoryStore.make("long", wrap(engine)))
 
-/** Runs an effect, and `onTurn` at each turn of the event loop meanwhile, numbered from 1; returns their number with the result. */
+/** Runs an effect, and `onTurn` at each iteration of the event loop meanwhile, numbered from 1; returns their number with the result. */
 const withTurns = <A, E>(self: Effect.Effect<A, E>, onTurn: (turn: number) => Effect.Effect<void>) =>
   Effect.clockWith((clock) => {
     let turn = 0

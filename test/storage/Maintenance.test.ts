@@ -74,7 +74,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
         const expected = ["after the sleep", "last"]
         const erases = name !== "shelf" && !name.startsWith("overlay")
         let left = yield* listed(store, system)
-        // compacting real files takes turns of the event loop, and one that read the clock just before the sleep is late
+        // compacting real files takes iterations of the event loop, and one that read the clock just before the sleep is late
         for (let turns = 0; turns < 20_000 && erases && left.length > expected.length; turns++) {
           yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
           if (turns === 2_000) yield* TestClock.setTime(8e10)

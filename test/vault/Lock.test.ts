@@ -37,7 +37,7 @@ const lockOf = (
 
 const folder = Effect.tap(place, (root) => Effect.sync(() => fs.mkdirSync(path.join(root, ".effect-memory"))))
 
-/** Waits for one turn of the event loop, in which files are read and written. */
+/** Waits for one iteration of the event loop, in which files are read and written. */
 const turn = Effect.promise(() => new Promise((done) => setImmediate(done)))
 
 /** Acquires the lock in a suspended process: its clock does not advance, so it writes no heartbeat. */

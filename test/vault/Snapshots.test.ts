@@ -11,7 +11,7 @@ import { files, opened, place } from "./Place.ts"
 const snapshot = (root: string) => path.join(root, ".effect-memory/snapshot")
 const size = (root: string) => fs.existsSync(snapshot(root)) ? fs.statSync(snapshot(root)).size : 0
 
-/** Waits, turn by turn of the event loop, until the condition holds. The test's timeout ends it otherwise. */
+/** Waits, one iteration of the event loop at a time, until the condition holds. The test's timeout ends it otherwise. */
 const until = (holds: () => boolean) =>
   Effect.repeat(Effect.promise(() => new Promise((done) => setImmediate(done))), { until: holds })
 

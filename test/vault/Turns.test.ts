@@ -41,7 +41,7 @@ const written = Effect.gen(function*() {
   return { disk: fs, history: History.make(fs) }
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Returns the largest growth of a number between two turns of the event loop while an effect runs. */
+/** Returns the largest growth of a number between two iterations of the event loop while an effect runs. */
 const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =>
   Effect.gen(function*() {
     let [last, most, isOver] = [count(), 0, false]
@@ -57,7 +57,7 @@ const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =
     return most
   })
 
-/** Returns the number of turns of the event loop that an effect waits for. */
+/** Returns the number of iterations of the event loop that an effect waits for. */
 const turns = <E, R>(self: Effect.Effect<unknown, E, R>) => Effect.map(waitsOf(self), ([waits]) => waits)
 
 /** Returns the largest number of elements that are read between two steps. */

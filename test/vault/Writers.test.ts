@@ -17,9 +17,9 @@ import { calling } from "./Calls.ts"
 import { type Opened, opened, place, platformWith } from "./Place.ts"
 import { times } from "./Program.ts"
 
-/** Waits for a turn of the event loop. */
+/** Waits for an iteration of the event loop. */
 const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
-/** Lets other fibers run for so many steps, with a turn of the event loop after every 32, in which the disk answers. */
+/** Lets other fibers run for so many steps, with an iteration of the event loop after every 32, in which the disk answers. */
 const steps = (count: number) =>
   Effect.gen(function*() {
     for (let n = 1; n <= count; n++) yield* n % 32 === 0 ? turn : Effect.yieldNow()
